@@ -1,0 +1,60 @@
+"""Your own images or vectors: an .npy or .npz file."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from untwine.data import Dataset, from_arrays
+from untwine.datasets._files import check_digest, digest_of, existing
+from untwine.errors import DataError
+from untwine.registry import dataset
+
+IMAGE_KEYS = ("images", "imgs", "x", "data")
+
+
+def _load(path: Path) -> dict[str, NDArray[np.generic]]:
+    """The arrays of a file by name; nothing is unpickled."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        return {"images": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is not an .npy or .npz file of plain arrays: {error}") from error
+
+
+def _images(path: Path, arrays: dict[str, NDArray[np.generic]]) -> NDArray[np.generic]:
+    for key in IMAGE_KEYS:
+        if key in arrays:
+            return arrays[key]
+    raise DataError(
+        f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}; name the images 'images' "
+        "and the factors, if any, 'factors'"
+    )
+
+
+@dataset(title="An .npy or .npz file", paper="your own data")
+def array(*, path: str = "data.npz", digest: str = "") -> Dataset:
+    """Images or vectors from an .npy or .npz file; your own data.
+
+    Images are (N, H, W) or (N, H, W, C), bytes, booleans or floats in [0, 1]; vectors are (N, D).
+    An .npz may also hold `factors`, (N, K) integers from 0, and `factor_names`, K strings.
+
+    Args:
+        path: the file.
+        digest: of the file, filled in by a run.
+    """
+    file = existing(path, "file")
+    if not file.is_file():
+        raise DataError(f"{path} is not a file")
+    found = check_digest(path, digest, digest_of([("", file.read_bytes())]))
+    arrays = _load(file)
+    names = tuple(map(str, arrays["factor_names"])) if "factor_names" in arrays else None
+    try:
+        data = from_arrays(_images(file, arrays), arrays.get("factors"), names=names)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    return replace(data, digest=found)

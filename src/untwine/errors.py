@@ -1,0 +1,33 @@
+"""What can go wrong, in one tree. Every message is a sentence that says what to write instead.
+
+UntwineError
+├── UnknownNameError    no model, metric, dataset or parameter of that name
+├── ParameterError      a parameter has a value it cannot have
+├── IncompatibleError   two pieces that cannot be used together
+├── DataError           data that is missing, unreadable or of the wrong shape
+└── RunError            a run that is locked, damaged or has diverged
+"""
+
+
+class UntwineError(ValueError):
+    """The root of all errors that untwine raises on purpose."""
+
+
+class UnknownNameError(UntwineError):
+    """No model, metric, dataset or parameter of that name."""
+
+
+class ParameterError(UntwineError):
+    """A parameter has a value it cannot have."""
+
+
+class IncompatibleError(UntwineError):
+    """Two pieces that cannot be used together."""
+
+
+class DataError(UntwineError):
+    """Data that is missing, unreadable or of the wrong shape."""
+
+
+class RunError(UntwineError):
+    """A run that is locked, damaged or has diverged."""

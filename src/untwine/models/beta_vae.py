@@ -1,0 +1,26 @@
+"""β-VAE: weight the KL."""
+
+from untwine.errors import ParameterError
+from untwine.parts.terms import KL
+from untwine.registry import model
+from untwine.vae import Recipe
+
+
+@model(
+    title="β-VAE",
+    paper="Higgins et al., 2017",
+    url="https://openreview.net/forum?id=Sy2fzU9gl",
+)
+def beta_vae(*, beta: float = 4.0) -> Recipe:
+    """Press the posterior towards the prior with weight β (Higgins et al., 2017).
+
+    L = E_q(z|x)[−log p(x|z)] + β KL(q(z|x) ‖ N(0, I))
+
+    β has the paper's meaning because pixels and latents are summed; it depends on the likelihood.
+
+    Args:
+        beta: weight of the KL; 1 is the VAE, the 2019 study takes 1 to 16, the paper 4 on shapes.
+    """
+    if beta < 0:
+        raise ParameterError(f"beta-vae.beta must not be negative, but is {beta}")
+    return Recipe(terms={"kl": (beta, KL)})

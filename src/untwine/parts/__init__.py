@@ -1,0 +1,1 @@
+"""Pieces that two or more papers use."""

@@ -1,0 +1,131 @@
+"""The records that every part shares. All are frozen: terms, metrics and plots read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from untwine.errors import IncompatibleError
+from untwine.parts.gaussian import Gaussian
+
+
+class Density(Protocol):
+    """A distribution over vectors (..., D) that can be sampled and evaluated."""
+
+    def sample(self, shape: tuple[int, ...] = ...) -> Tensor: ...
+
+    def log_prob(self, z: Tensor) -> Tensor: ...
+
+
+class Observation(Protocol):
+    """p(x|w): what the decoder says about the data."""
+
+    @property
+    def mean(self) -> Tensor:
+        """(B, *shape) the expected data."""
+        ...
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """(B,) summed over all pixels and channels."""
+        ...
+
+    def sample(self) -> Tensor:
+        """(B, *shape) data drawn from the distribution itself."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a part must know to be built: the one argument of every slot's constructor."""
+
+    shape: torch.Size  # of one example: (C, H, W) or (D,)
+    latent: int = 10
+    features: int = 256  # width of the encoder's output
+    n_train: int = 1000  # number of training examples
+
+
+def _zero() -> Tensor:
+    return torch.zeros((), dtype=torch.long)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the training loop hands over."""
+
+    x: Tensor  # (B, *shape)
+    group: Tensor | None = None  # (B,) the group of each example
+    step: Tensor = field(default_factory=_zero)  # () optimiser steps so far, for what anneals
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A sample from a posterior, with its density where there is one."""
+
+    z: Tensor  # (B, D)
+    mean: Tensor  # (B, D) the deterministic value
+    q: Density | None = None  # None when only samples are available, as from a flow
+    log_density: Tensor | None = None  # (B,) log q(z|x), needed when q is None
+
+    @property
+    def log_q(self) -> Tensor:
+        """(B,) log q(z|x) at the sample."""
+        if self.log_density is not None:
+            return self.log_density
+        assert self.q is not None, "a draw has a density or its log-density"
+        return self.q.log_prob(self.z)
+
+
+@dataclass(frozen=True)
+class Latent:
+    """One latent variable with R rows; `rows[b]` is the row of example b (None: R = B)."""
+
+    draw: Draw
+    kl: Tensor  # (R,) KL(q ‖ p), exact where it is known
+    p: Density | None = None  # the prior
+    rows: Tensor | None = None  # (B,)
+    decoded: bool = True  # whether the decoder sees it
+
+    def per_example(self, *, mean: bool = False) -> Tensor:
+        """(B, D) the sample, or the deterministic value, of every example."""
+        value = self.draw.mean if mean else self.draw.z
+        return value if self.rows is None else value[self.rows]
+
+    def log_ratio(self) -> Tensor:
+        """(B,) log q(z|x) − log p(z) at the sample."""
+        if self.p is None or self.rows is not None:
+            raise IncompatibleError(
+                "importance weights need latents with a prior density and a row per example"
+            )
+        return self.draw.log_q - self.p.log_prob(self.draw.z)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything one pass computed."""
+
+    batch: Batch
+    target: Tensor  # (B, *shape) what the decoder should produce
+    latents: Mapping[str, Latent]
+    z: Tensor  # (B, D) the code, before the mapping
+    w: Tensor  # (B, D') the code after the mapping, which the decoder sees
+    px: Observation
+    facts: Mapping[str, Tensor]  # the few named tensors a mapping reports
+
+    def density(self, asked_by: object) -> Gaussian:
+        """The factorised posterior of the only latent, or a refusal that names who asked."""
+        only = next(iter(self.latents.values()))
+        if len(self.latents) == 1 and only.rows is None and isinstance(only.draw.q, Gaussian):
+            return only.draw.q
+        raise IncompatibleError(
+            f"{type(asked_by).__name__} needs one latent per example with a factorised Gaussian "
+            "posterior; leave out the part that replaces it"
+        )
+
+    def log_weight(self) -> Tensor:
+        """(B,) log p(x|z) + log p(z) − log q(z|x), the importance weight of the sample."""
+        log_ratios = [latent.log_ratio() for latent in self.latents.values()]
+        return self.px.log_prob(self.target) - torch.stack(log_ratios).sum(0)

@@ -1,0 +1,138 @@
+"""Names of models, metrics, datasets, networks and likelihoods, and what stands behind them.
+
+A function becomes known by its decorator; its signature is the schema and its docstring the
+documentation. Nothing else has to be edited when a file is added.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from untwine import schema
+from untwine.errors import UnknownNameError, UntwineError
+from untwine.schema import Parameter, Value
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A registered name and its numbers: all that a run's file says about a piece."""
+
+    name: str
+    params: Mapping[str, Value] = field(default_factory=dict[str, Value])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, **self.params}
+
+    def __str__(self) -> str:
+        numbers = ", ".join(f"{k}={v}" for k, v in self.params.items())
+        return f"{self.name}({numbers})" if numbers else self.name
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered function with what is known about it."""
+
+    name: str
+    function: Callable[..., Any]
+    title: str
+    paper: str
+    url: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        return schema.parameters_of(self.function)
+
+    @property
+    def description(self) -> str:
+        return schema.description(self.function)
+
+    @property
+    def summary(self) -> str:
+        return self.description.partition("\n")[0]
+
+
+class Registry:
+    """The functions of one kind by name; the package that holds them is imported on first use."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self.package = package
+        self._entries: dict[str, Entry] = {}
+
+    def register(
+        self, *, title: str, paper: str, url: str = "", **facts: Any
+    ) -> Callable[[Function], Function]:
+        """Make a keyword-only function known under its own name, with hyphens."""
+
+        def add(function: Function) -> Function:
+            name = function.__name__.replace("_", "-")
+            if name in self._entries:
+                raise UntwineError(f"a {self.kind} named {name!r} already exists; choose another")
+            self._entries[name] = Entry(name, function, title, paper, url, facts)
+            return function
+
+        return add
+
+    def __getitem__(self, name: str) -> Entry:
+        if name.replace("_", "-") not in self:
+            raise UnknownNameError(schema.unknown(self.kind, name, self))
+        return self._entries[name.replace("_", "-")]
+
+    def __contains__(self, name: str) -> bool:
+        importlib.import_module(self.package)
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        importlib.import_module(self.package)
+        return iter(sorted(self._entries))
+
+    def choose(self, name: str, /, **given: object) -> Choice:
+        """The name with all its numbers, checked; those not given at their defaults.
+
+        >>> models.choose("beta-vae", beta=6)
+        Choice(name='beta-vae', params={'beta': 6.0})
+        """
+        entry = self[name]
+        return Choice(entry.name, schema.complete(entry.name, entry.parameters, given))
+
+    def from_json(self, data: Mapping[str, Any]) -> Choice:
+        params = {key: value for key, value in data.items() if key != "name"}
+        return self.choose(data["name"], **params)
+
+    def make(self, choice: Choice) -> Any:
+        """Call the function behind a choice with its numbers."""
+        return self[choice.name].function(**self.choose(choice.name, **choice.params).params)
+
+
+def import_all(package: str, namespace: dict[str, Any], registry: Registry) -> None:
+    """Import every module of a package and offer its registered functions as attributes.
+
+    Called at the end of the package's `__init__`, so that `package.name` is always the function
+    and never the module of the same name.
+    """
+    for module in pkgutil.iter_modules(namespace["__path__"]):
+        if not module.name.startswith("_"):
+            importlib.import_module(f"{package}.{module.name}")
+    for name in registry:
+        function = registry[name].function
+        namespace[function.__name__] = function
+
+
+models = Registry("model", "untwine.models")
+metrics = Registry("metric", "untwine.metrics")
+datasets = Registry("dataset", "untwine.datasets")
+networks = Registry("network", "untwine.parts.nets")
+likelihoods = Registry("likelihood", "untwine.parts.likelihoods")
+
+model = models.register
+metric = metrics.register
+dataset = datasets.register
+network = networks.register
+likelihood = likelihoods.register

@@ -1,0 +1,158 @@
+"""A keyword-only signature is a schema: names, types, defaults, and help from the docstring."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import json
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from untwine.errors import ParameterError, UnknownNameError
+
+Value = bool | int | float | str | tuple[int, ...]
+"""What a parameter can hold: everything that survives JSON and a command line."""
+
+
+TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One keyword of a registered function."""
+
+    name: str
+    type: Any
+    default: Value
+    help: str
+
+    @property
+    def type_name(self) -> str:
+        """The type in words: `a number`, `"mws" or "mss"`."""
+        if typing.get_origin(self.type) is Literal:
+            return " or ".join(json.dumps(choice) for choice in typing.get_args(self.type))
+        if typing.get_origin(self.type) is tuple:
+            return "whole numbers separated by commas"
+        return TYPE_NAMES[self.type]
+
+    def check(self, value: object) -> Value:
+        """The value in this parameter's type, or a sentence that says what it should be."""
+        converted = _convert(value, self.type)
+        if converted is None:
+            raise ParameterError(f"{self.name} must be {self.type_name}, not {value!r}")
+        return converted
+
+    def parse(self, text: str) -> Value:
+        """The value written as text, as on a command line."""
+        if self.type is str:
+            return text
+        if typing.get_origin(self.type) is tuple:
+            text = f"[{text.strip('[]()')}]"
+        try:
+            return self.check(json.loads(text.lower() if self.type is bool else text))
+        except json.JSONDecodeError:
+            return self.check(text)
+
+
+def _convert(value: object, wanted: Any) -> Value | None:
+    """The value as the wanted type where nothing is lost, else None."""
+    if typing.get_origin(wanted) is Literal:
+        return typing.cast(Value, value) if value in typing.get_args(wanted) else None
+    if typing.get_origin(wanted) is tuple:
+        return _integers(value)
+    if wanted is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) if math.isfinite(value) else None
+    if wanted is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if type(value) is wanted:
+        return typing.cast(Value, value)
+    return None
+
+
+def _integers(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list | tuple):
+        return None
+    items = [_convert(item, int) for item in typing.cast(Iterable[object], value)]
+    return None if None in items else typing.cast(tuple[int, ...], tuple(items))
+
+
+def parameters_of(function: Callable[..., object]) -> dict[str, Parameter]:
+    """The keyword-only parameters of a function, in order.
+
+    >>> def beta_vae(*, beta: float = 4.0): "Weight the KL.\\n\\nArgs:\\n    beta: its weight"
+    >>> parameters_of(beta_vae)["beta"].help
+    'its weight'
+    """
+    hints = typing.get_type_hints(function)
+    helps = argument_help(function)
+    return {
+        p.name: Parameter(p.name, hints.get(p.name, Any), p.default, helps.get(p.name, ""))
+        for p in inspect.signature(function).parameters.values()
+        if p.kind is p.KEYWORD_ONLY
+    }
+
+
+def argument_help(function: Callable[..., object]) -> dict[str, str]:
+    """The `Args:` section of a Google-style docstring as {name: sentence}."""
+    lines = (inspect.getdoc(function) or "").splitlines()
+    if "Args:" not in lines:
+        return {}
+    helps: dict[str, str] = {}
+    name = ""
+    for line in lines[lines.index("Args:") + 1 :]:
+        if not line.startswith("    "):
+            break
+        if line.startswith("     "):
+            helps[name] += " " + line.strip()
+        else:
+            name, _, text = line.strip().partition(": ")
+            helps[name] = text
+    return helps
+
+
+def description(function: Callable[..., object]) -> str:
+    """The docstring without its `Args:` section."""
+    return (inspect.getdoc(function) or "").partition("\nArgs:\n")[0].strip()
+
+
+def complete(
+    owner: str, parameters: Mapping[str, Parameter], given: Mapping[str, object]
+) -> dict[str, Value]:
+    """Every parameter's value: the given ones checked, the others at their defaults."""
+    for name in given:
+        if name not in parameters:
+            raise UnknownNameError(unknown(f"parameter of {owner}", name, parameters))
+    try:
+        return {
+            name: p.check(given[name]) if name in given else p.default
+            for name, p in parameters.items()
+        }
+    except ParameterError as error:
+        raise ParameterError(f"{owner}: {error}") from None
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for a name that is not there, with the nearest ones that are.
+
+    >>> unknown("model", "beta-va", ["vae", "beta-vae"])
+    "there is no model named 'beta-va'; did you mean 'beta-vae'?"
+    """
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    if near:
+        return f"there is no {kind} named {name!r}; did you mean {' or '.join(map(repr, near))}?"
+    choices = ", ".join(known) if known else "none at all"
+    return f"there is no {kind} named {name!r}; there are: {choices}"
+
+
+def is_supported(annotation: Any) -> bool:
+    """Whether a parameter of this type can be checked, parsed and stored."""
+    if isinstance(annotation, types.UnionType):
+        return False
+    if typing.get_origin(annotation) is tuple:
+        return typing.get_args(annotation) == (int, ...)
+    return annotation in TYPE_NAMES or typing.get_origin(annotation) is Literal

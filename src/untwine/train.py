@@ -1,0 +1,240 @@
+"""Training: one visible loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.optim import Adam
+
+from untwine.data import Dataset, Shuffle, mix
+from untwine.errors import ParameterError, RunError
+from untwine.progress import progress
+from untwine.records import Batch
+from untwine.vae import VAE, forked
+
+Row = dict[str, float]
+Losses = Callable[[Tensor, Tensor | None, Tensor], tuple[dict[str, Tensor], Tensor]]
+Compile = Literal["auto", "yes", "no"]
+
+COMPILE_PAYS = 4e9
+"""Pixels seen in a run above which compiling is worth its half minute (benchmarks/train.py)."""
+
+
+class State:
+    """All that training needs to go on exactly where it stopped."""
+
+    def __init__(self, model: VAE, lr: float) -> None:
+        self.model = model
+        self.adversaries = model.objective.adversaries()
+        owned = {id(p) for adversary in self.adversaries for p in adversary.parameters()}
+        self.parameters = [p for p in model.parameters() if id(p) not in owned]
+        fused = next(model.parameters()).device.type in {"cpu", "cuda"}
+        self.main = Adam(self.parameters, lr, fused=fused)
+        self.rivals = [
+            Adam(a.parameters(), a.lr, betas=a.betas, fused=fused) for a in self.adversaries
+        ]
+        self.step = 0
+        self.history: list[Row] = []
+        self.names = ["loss", *model.objective.terms]
+        self.pending = torch.zeros(len(self.names), device=self.parameters[0].device)
+        self.pending_steps = 0
+
+    def record(self, terms: dict[str, Tensor]) -> None:
+        """Count one step and add its terms to the row in the making, without waiting for them."""
+        self.pending += torch.stack([terms[name].detach() for name in self.names])
+        self.pending_steps += 1
+        self.step += 1
+
+    def close_row(self) -> Row:
+        """Append the mean of the terms since the last row to the history."""
+        self.require_finite()
+        means = (self.pending / self.pending_steps).tolist()
+        row = {"step": self.step, **dict(zip(self.names, means, strict=True))}
+        self.history.append(row)
+        self.pending.zero_()
+        self.pending_steps = 0
+        return row
+
+    def require_finite(self) -> None:
+        """Stop at the first sign of NaN or infinity in the terms or the weights."""
+        sums = self.pending.tolist()
+        bad = [n for n, v in zip(self.names, sums, strict=True) if v - v != 0]
+        if not bad and all(bool(p.isfinite().all()) for p in self.parameters):
+            return
+        first = self.step - self.pending_steps + 1
+        what = f"{' and '.join(bad)} became NaN or infinite" if bad else "the weights diverged"
+        raise RunError(
+            f"training stopped: {what} between steps {first} and {self.step}; "
+            "the last good state is kept; lower the learning rate or the weights of the terms"
+        )
+
+    def optimisers(self) -> list[Adam]:
+        return [self.main, *self.rivals]
+
+    def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything as named tensors and as JSON."""
+        tensors = {f"model.{k}": v for k, v in self.model.state_dict().items()}
+        for i, optimiser in enumerate(self.optimisers()):
+            for p, values in optimiser.state_dict()["state"].items():
+                tensors |= {f"optimiser.{i}.{p}.{k}": v for k, v in values.items()}
+        tensors["pending"] = self.pending
+        tensors["rng.cpu"] = torch.get_rng_state()
+        if self.pending.device.type == "cuda":
+            tensors["rng.cuda"] = torch.cuda.get_rng_state(self.pending.device)
+        facts = {
+            "step": self.step,
+            "pending_steps": self.pending_steps,
+            "history": self.history,
+        }
+        return tensors, facts
+
+    def unpack(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Take up what `pack` gave; the random numbers go on where they were."""
+        groups: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.optimisers()]
+        weights: dict[str, Tensor] = {}
+        for name, value in tensors.items():
+            kind, _, rest = name.partition(".")
+            if kind == "model":
+                weights[rest] = value
+            elif kind == "optimiser":
+                i, p, key = rest.split(".")
+                groups[int(i)].setdefault(int(p), {})[key] = value
+        self.model.load_state_dict(weights)
+        for optimiser, state in zip(self.optimisers(), groups, strict=True):
+            fresh = optimiser.state_dict()
+            optimiser.load_state_dict({"state": state, "param_groups": fresh["param_groups"]})
+        self.pending.copy_(tensors["pending"])
+        torch.set_rng_state(tensors["rng.cpu"].cpu())
+        if "rng.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["rng.cuda"].cpu(), self.pending.device)
+        self.step, self.pending_steps = facts["step"], facts["pending_steps"]
+        self.history = list(facts["history"])
+
+
+def fit(
+    model: VAE,
+    data: Dataset,
+    *,
+    steps: int,
+    batch: int = 64,
+    lr: float = 1e-4,
+    seed: int = 0,
+    device: str = "auto",
+    compile: Compile = "auto",
+    resume: tuple[dict[str, Tensor], dict[str, Any]] | None = None,
+    checkpoint: Callable[[State], None] | None = None,
+    checkpoint_every: int = 1000,
+    stop: Callable[[], bool] = lambda: False,
+    quiet: bool = False,
+) -> list[Row]:
+    """Train a model on data with Adam; the history of its terms comes back.
+
+    Args:
+        model: changed in place, and left on the device.
+        data: what to train on.
+        steps: optimiser steps.
+        batch: examples per step.
+        lr: learning rate.
+        seed: of the order of the data and of all noise.
+        device: `cpu`, `cuda`, `mps`, or `auto` for the best there is.
+        compile: whether to compile the model; `auto` does where the run is long enough.
+        resume: what `State.pack` gave, to go on from there.
+        checkpoint: called with the state every `checkpoint_every` steps and when stopped.
+        checkpoint_every: steps between two calls.
+        stop: asked before every step; once true, the state is given to `checkpoint` and
+            `KeyboardInterrupt` is raised.
+        quiet: no progress bar.
+
+    >>> import untwine
+    >>> data = untwine.dataset("sprites", size=16)
+    >>> model = untwine.build("vae", data)
+    >>> untwine.fit(model, data, steps=20, quiet=True)[-1]["step"]
+    20
+    """
+    place = pick_device(device)
+    model.to(place, memory_format=torch.channels_last)
+    data = data.to(place)
+    order = Shuffle(len(data), batch, mix(seed, 0), place)
+    second = Shuffle(len(data), batch, mix(seed, 1), place)
+    log_every = max(10, steps // 200)
+    state = State(model, lr)
+    clock = torch.zeros((), dtype=torch.long, device=place)
+    with forked(seed), progress(steps, "training", quiet=quiet) as show:
+        losses = loss_function(model, compile_pays(steps, batch, data, compile))
+        if resume:
+            state.unpack(*resume)
+        clock.fill_(state.step)
+        start, began = state.step, time.monotonic()
+        model.train()
+        while state.step < steps:
+            if stop():
+                if checkpoint:
+                    state.require_finite()
+                    checkpoint(state)
+                raise KeyboardInterrupt
+            given = data.batch(order.at(state.step), clock)
+            terms, z = losses(given.x, given.group, given.step)
+            state.main.zero_grad(set_to_none=True)
+            terms["loss"].backward(inputs=state.parameters)
+            state.main.step()
+            for adversary, optimiser in zip(state.adversaries, state.rivals, strict=True):
+                with torch.no_grad():
+                    other = model.infer(data.batch(second.at(state.step), clock))[2]
+                optimiser.zero_grad(set_to_none=True)
+                adversary.adversary_loss(z, other).backward()
+                optimiser.step()
+            state.record(terms)
+            clock += 1
+            if state.step % log_every == 0 or state.step == steps:
+                row = state.close_row()
+                rate = (state.step - start) * batch / (time.monotonic() - began)
+                show(state.step, describe(row, rate))
+            if checkpoint and state.step % checkpoint_every == 0 and state.step < steps:
+                state.require_finite()
+                checkpoint(state)
+    return state.history
+
+
+def describe(row: Row, rate: float) -> str:
+    """One row as a short text: `loss 85.1  nll 67.2  kl 12.9  3,120 images/s`."""
+    terms = "  ".join(f"{name} {value:.4g}" for name, value in row.items() if name != "step")
+    return f"{terms}  {rate:,.0f} images/s"
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of this name, or the best there is for `auto`."""
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        return torch.device(next(kind for kind, there in available.items() if there))
+    if name.partition(":")[0] not in available:
+        raise ParameterError(f"device must be auto, cpu, cuda or mps, not {name!r}")
+    if not available[name.partition(":")[0]]:
+        raise ParameterError(f"there is no {name} device on this machine; use --device cpu")
+    return torch.device(name)
+
+
+def compile_pays(steps: int, batch: int, data: Dataset, choice: Compile) -> bool:
+    """Whether to compile: a function of the run alone, so that a resumed run decides alike."""
+    if choice != "auto":
+        return choice == "yes"
+    return len(data.shape) == 3 and steps * batch * data.shape.numel() >= COMPILE_PAYS
+
+
+def loss_function(model: VAE, compiled: bool) -> Losses:
+    """The terms of a batch and its detached codes."""
+
+    def losses(
+        x: Tensor, group: Tensor | None, step: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        trace = model.trace(Batch(x, group, step))
+        return model.objective(trace), trace.z.detach()
+
+    return torch.compile(losses, dynamic=False) if compiled else losses

@@ -1,0 +1,278 @@
+"""A VAE is six slots; a paper is the set of slots it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from untwine.errors import IncompatibleError, ParameterError
+from untwine.parts.latents import (
+    GaussianPosterior,
+    IdentityMapping,
+    NoCorruption,
+    SingleLatent,
+    StandardNormal,
+)
+from untwine.parts.likelihoods import Likelihood
+from untwine.parts.nets import Network
+from untwine.parts.schedules import Weight
+from untwine.parts.terms import KL, NegLogLikelihood
+from untwine.records import Batch, Latent, Sizes, Trace
+from untwine.slots import AdversarialTerm, Corruption, Latents, Posterior, Prior, Term
+from untwine.slots import Mapping as MappingSlot
+
+Terms = Mapping[str, tuple[Weight, Callable[[Sizes], Term]]]
+
+ELBO: Terms = {"nll": (1.0, NegLogLikelihood), "kl": (1.0, KL)}
+
+
+class Objective(nn.Module):
+    """A weighted sum of named terms, averaged over the batch; it is minimised."""
+
+    def __init__(self, terms: Mapping[str, tuple[Weight, Term]]) -> None:
+        super().__init__()
+        self.weights = {name: weight for name, (weight, _) in terms.items()}
+        self.terms = nn.ModuleDict({name: term for name, (_, term) in terms.items()})
+
+    def forward(self, trace: Trace) -> dict[str, Tensor]:
+        """Every term's value under its name, and their weighted sum under `loss`."""
+        values = {name: term(trace).mean() for name, term in self.terms.items()}
+        step = trace.batch.step
+        weighted = [
+            (weight(step) if callable(weight) else weight) * values[name]
+            for name, weight in self.weights.items()
+        ]
+        return {"loss": torch.stack(weighted).sum(), **values}
+
+    def adversaries(self) -> list[AdversarialTerm]:
+        return [term for term in self.terms.values() if isinstance(term, AdversarialTerm)]
+
+
+class VAE(nn.Module):
+    """A variational autoencoder: x → corruption → encoder → latents → mapping → decoder → p(x|w).
+
+    Built by `untwine.build`. In `encode`, `decode` and the other methods below images are
+    (B, C, H, W) floats in [0, 1]; the model is put in evaluation mode for their duration.
+    """
+
+    def __init__(
+        self,
+        *,
+        sizes: Sizes,
+        corruption: Corruption,
+        encoder: nn.Module,
+        latents: Latents,
+        mapping: MappingSlot,
+        decoder: nn.Module,
+        likelihood: Likelihood,
+        objective: Objective,
+    ) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.corruption, self.encoder, self.latents = corruption, encoder, latents
+        self.mapping, self.decoder, self.likelihood = mapping, decoder, likelihood
+        self.objective = objective
+
+    def trace(self, batch: Batch, *, mean: bool = False) -> Trace:
+        """One pass, with everything it computed; with `mean`, nothing is sampled."""
+        target, latents, z = self.infer(batch, mean=mean)
+        w, facts = self.mapping(z)
+        px = self.likelihood.observe(self.decoder(w))
+        return Trace(batch, target, latents, z, w, px, facts)
+
+    def infer(
+        self, batch: Batch, *, mean: bool = False
+    ) -> tuple[Tensor, dict[str, Latent], Tensor]:
+        """The first half of a pass: the target, the latents, and the code z (B, D)."""
+        x, target = self.corruption(batch.x)
+        latents = self.latents(self.encoder(x), batch, self.encoder, mean=mean)
+        z = [latent.per_example(mean=mean) for latent in latents.values() if latent.decoded]
+        return target, latents, torch.cat(z, -1)
+
+    @torch.no_grad()
+    def codes(self, x: Tensor, group: Tensor | None = None) -> Tensor:
+        """(B, D) the posterior mean before the mapping."""
+        with evaluation(self):
+            return self.infer(Batch(x, group), mean=True)[2]
+
+    @torch.no_grad()
+    def encode(self, x: Tensor, group: Tensor | None = None) -> Tensor:
+        """(B, D') the representation: the posterior mean through the mapping."""
+        with evaluation(self):
+            return self.mapping(self.codes(x, group))[0]
+
+    @torch.no_grad()
+    def decode(self, w: Tensor) -> Tensor:
+        """(B, *shape) the expected image of a representation (B, D')."""
+        with evaluation(self):
+            return self.likelihood.observe(self.decoder(w)).mean
+
+    @torch.no_grad()
+    def sample(self, n: int, *, seed: int | None = None) -> Tensor:
+        """(n, *shape) expected images of codes drawn from the model's own prior."""
+        with evaluation(self), forked(seed):
+            return self.decode(self.mapping(self.latents.sample(n, self.encoder))[0])
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor) -> Tensor:
+        """(B, *shape) the images as the model sees them: encoded to the mean and decoded."""
+        return self.decode(self.encode(x))
+
+    @torch.no_grad()
+    def traverse(self, x: Tensor, values: Tensor, dims: list[int] | None = None) -> Tensor:
+        """Images as one latent at a time takes other values.
+
+        Args:
+            x: (*shape) the image to start from.
+            values: (V,) what each latent is set to.
+            dims: which latents, all by default.
+
+        Returns:
+            (len(dims), V, *shape)
+        """
+        with evaluation(self):
+            z = self.codes(x[None])  # (1, D)
+            dims = list(range(z.shape[1])) if dims is None else dims
+            grid = z.repeat(len(dims), len(values), 1)  # (len(dims), V, D)
+            for row, dim in enumerate(dims):
+                grid[row, :, dim] = values.to(z)
+            images = self.decode(self.mapping(grid.flatten(0, 1))[0])
+        return images.unflatten(0, (len(dims), len(values)))
+
+    @torch.no_grad()
+    def elbo(self, x: Tensor, *, seed: int | None = None) -> Tensor:
+        """The evidence lower bound in nats, averaged over the batch, with one sample each."""
+        with evaluation(self), forked(seed):
+            trace = self.trace(Batch(x))
+            kl = torch.stack([latent.kl.sum() for latent in trace.latents.values()]).sum()
+            return trace.px.log_prob(trace.target).mean() - kl / len(x)
+
+    @torch.no_grad()
+    def log_likelihood(self, x: Tensor, *, samples: int = 100, seed: int | None = None) -> Tensor:
+        """(B,) log p(x) in nats by importance sampling with K samples from the posterior.
+
+        log (1/K) Σ_k p(x|z_k) p(z_k) / q(z_k|x): a lower bound in expectation, tight as K grows.
+        """
+        if samples < 1:
+            raise ParameterError(f"log_likelihood needs at least 1 sample, not {samples}")
+        with evaluation(self), forked(seed):
+            total = torch.full((len(x),), -torch.inf, dtype=x.dtype, device=x.device)
+            for _ in range(samples):
+                total = torch.logaddexp(total, self.trace(Batch(x)).log_weight())
+        return total - torch.tensor(float(samples)).log().to(total)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The slots one paper changes; `None` leaves the default, `a | b` merges.
+
+    >>> from untwine.models import beta_vae, vae
+    >>> (vae() | beta_vae(beta=2.0)).terms["kl"][0]
+    2.0
+    """
+
+    corruption: Callable[[Sizes], Corruption] | None = None
+    posterior: Callable[[Sizes], Posterior] | None = None
+    prior: Callable[[Sizes], Prior] | None = None
+    latents: Callable[[Sizes], Latents] | None = None
+    mapping: Callable[[Sizes], MappingSlot] | None = None
+    terms: Terms = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        fixed = self.slots() & {"posterior", "prior"}
+        if self.latents and fixed:
+            raise IncompatibleError(
+                f"one recipe replaces all latents and another the {' and the '.join(sorted(fixed))}"
+                "; use only one of them"
+            )
+
+    def slots(self) -> set[str]:
+        """The names of the slots that are set, terms apart."""
+        return {f.name for f in fields(self) if f.name != "terms" and getattr(self, f.name)}
+
+    def __or__(self, other: Recipe) -> Recipe:
+        clash = sorted((self.slots() & other.slots()) | (self.terms.keys() & other.terms.keys()))
+        if clash:
+            raise IncompatibleError(f"both recipes set {clash}; use only one of them")
+        theirs = {slot: getattr(other, slot) for slot in other.slots()}
+        return replace(self, **theirs, terms={**self.terms, **other.terms})
+
+    def build(self, sizes: Sizes, network: Network, likelihood: Likelihood) -> VAE:
+        """The model, after a tiny batch has gone through it: pieces that do not fit fail here."""
+        if sizes.latent < 1:
+            raise ParameterError(f"a model needs at least 1 latent, not {sizes.latent}")
+        sizes = replace(sizes, features=network.features)
+        single = partial(
+            SingleLatent,
+            posterior=self.posterior or GaussianPosterior,
+            prior=self.prior or StandardNormal,
+        )
+        encoder = network.encoder(sizes.shape)
+        latents = (self.latents or single)(sizes)
+        code = replace(sizes, latent=latents.out_features)
+        mapping = (self.mapping or IdentityMapping)(code)
+        raw = torch.Size((sizes.shape[0] * likelihood.outputs, *sizes.shape[1:]))
+        model = VAE(
+            sizes=sizes,
+            corruption=(self.corruption or NoCorruption)(sizes),
+            encoder=encoder,
+            latents=latents,
+            mapping=mapping,
+            decoder=network.decoder(mapping.out_features, raw),
+            likelihood=likelihood,
+            objective=Objective(
+                {name: (weight, make(code)) for name, (weight, make) in self.all_terms().items()}
+            ),
+        )
+        probe(model)
+        return model
+
+    def all_terms(self) -> Terms:
+        """The evidence lower bound with this recipe's terms added or put in place."""
+        return {**ELBO, **self.terms}
+
+
+@torch.no_grad()
+def probe(model: VAE) -> None:
+    """Push four examples through the model in both modes and leave no trace of it."""
+    before = {name: value.clone() for name, value in model.named_buffers()}
+    with forked(0):
+        batch = Batch(torch.rand(4, *model.sizes.shape), torch.tensor([0, 0, 1, 1]))
+        for mode in (False, True):
+            model.train(mode)
+            trace = model.trace(batch)
+            model.objective(trace)
+            for adversary in model.objective.adversaries():
+                adversary.adversary_loss(trace.z, trace.z)
+    for name, value in model.named_buffers():
+        value.copy_(before[name])
+
+
+@contextmanager
+def evaluation(module: nn.Module) -> Iterator[None]:
+    """Put a module in evaluation mode for the duration of a `with` block."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
+
+
+@contextmanager
+def forked(seed: int | None) -> Iterator[None]:
+    """Seed the random numbers inside a `with` block and restore them after it.
+
+    `None` leaves them alone, so that the block draws from the stream outside.
+    """
+    if seed is None:
+        yield
+        return
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
