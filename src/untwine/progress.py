@@ -28,7 +28,7 @@ def _lines(total: int, label: str) -> Show:
 
     def show(done: int, note: str) -> None:
         nonlocal last
-        if done >= total or time.monotonic() - last >= LINE_EVERY:
+        if (done >= total and note) or time.monotonic() - last >= LINE_EVERY:
             last = time.monotonic()
             print(f"{label} {done:,}/{total:,}  {note}".rstrip(), file=sys.stderr, flush=True)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -37,3 +42,46 @@ def _sync_directory(path: Path) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     write_atomically(path, lambda stream: stream.write(content))
+
+
+def write_json(path: Path, content: object) -> None:
+    write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def save_state(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: object) -> Path:
+    """Write a training state whose name holds its checksum; the two newest are kept."""
+    from safetensors.torch import save
+
+    folder.mkdir(exist_ok=True)
+    plain = {name: value.detach().contiguous() for name, value in tensors.items()}
+    content = save(plain, metadata={"facts": json.dumps(facts, allow_nan=False)})
+    path = folder / f"{step:09d}-{sha256(content)[:16]}.safetensors"
+    write_bytes(path, content)
+    for old in states(folder)[2:]:
+        old.unlink()
+    return path
+
+
+def states(folder: Path) -> list[Path]:
+    """The training states in a folder, newest first."""
+    return sorted(folder.glob("[0-9]*.safetensors"), reverse=True)
+
+
+def latest_state(
+    folder: Path, warn: Callable[[str], None]
+) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """The newest training state that is whole; damaged ones are named and passed over."""
+    from safetensors import safe_open
+    from safetensors.torch import load
+
+    for path in states(folder):
+        content = path.read_bytes()
+        if sha256(content)[:16] == path.stem.partition("-")[2]:
+            with safe_open(path, framework="pt") as opened:
+                return load(content), json.loads(opened.metadata()["facts"])
+        warn(f"{path} is damaged (its checksum differs); going back to the state before it")
+    return None

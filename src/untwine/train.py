@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -20,7 +23,7 @@ Row = dict[str, float]
 Losses = Callable[[Tensor, Tensor | None, Tensor], tuple[dict[str, Tensor], Tensor]]
 Compile = Literal["auto", "yes", "no"]
 
-COMPILE_PAYS = 4e9
+COMPILE_PAYS = 2e10
 """Pixels seen in a run above which compiling is worth its half minute (benchmarks/train.py)."""
 
 
@@ -107,6 +110,9 @@ class State:
         for optimiser, state in zip(self.optimisers(), groups, strict=True):
             fresh = optimiser.state_dict()
             optimiser.load_state_dict({"state": state, "param_groups": fresh["param_groups"]})
+            for p, values in optimiser.state.items():  # fused Adam wants one memory layout
+                for key in ("exp_avg", "exp_avg_sq"):
+                    values[key] = torch.empty_like(p).copy_(values[key])
         self.pending.copy_(tensors["pending"])
         torch.set_rng_state(tensors["rng.cpu"].cpu())
         if "rng.cuda" in tensors:
@@ -156,6 +162,7 @@ def fit(
     20
     """
     place = pick_device(device)
+    keep_memory()
     model.to(place, memory_format=torch.channels_last)
     data = data.to(place)
     order = Shuffle(len(data), batch, mix(seed, 0), place)
@@ -237,4 +244,42 @@ def loss_function(model: VAE, compiled: bool) -> Losses:
         trace = model.trace(Batch(x, group, step))
         return model.objective(trace), trace.z.detach()
 
-    return torch.compile(losses, dynamic=False) if compiled else losses
+    return _compiled(losses) if compiled else losses
+
+
+def _compiled(losses: Losses) -> Losses:
+    """The compiled function, or the plain one with a warning where it cannot be compiled."""
+    chosen = fast = torch.compile(losses, dynamic=False)
+
+    def attempt(
+        x: Tensor, group: Tensor | None, step: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        nonlocal chosen
+        before = torch.get_rng_state()
+        try:
+            return chosen(x, group, step)
+        except Exception as error:  # an error of the model itself comes again below
+            if chosen is not fast:
+                raise
+            torch.set_rng_state(before)
+            chosen = losses
+            result = losses(x, group, step)
+            warnings.warn(f"not compiled, which is slower: {error}", RuntimeWarning, stacklevel=2)
+            return result
+
+    return attempt
+
+
+def keep_memory() -> None:
+    """Tell the C library to keep freed memory for the next step.
+
+    glibc gives large blocks back to the system after every step and faults them in again in the
+    next: thousands of page faults a step, a quarter of the time. Does nothing elsewhere.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt:
+        trim_threshold, top_pad, mmap_threshold = -1, -2, -3
+        for setting, size in {mmap_threshold: 2**30, trim_threshold: 2**31 - 1, top_pad: 2**27}.items():
+            mallopt(setting, size)

@@ -1,0 +1,108 @@
+"""What there is, from the registries alone: for the command line, the README and the docs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+from untwine.registry import Entry, Registry, datasets, likelihoods, metrics, models, networks
+
+Rows = list[list[str]]
+
+
+def model_row(entry: Entry) -> list[str]:
+    return [entry.name, entry.title, entry.paper, changes(entry)]
+
+
+def changes(entry: Entry) -> str:
+    """The slots and terms that a model's recipe sets at its defaults."""
+    recipe = entry.function()
+    return ", ".join([*sorted(recipe.slots()), *(f"term {name}" for name in recipe.terms)]) or "none"
+
+
+def metric_row(entry: Entry) -> list[str]:
+    low, high = entry.facts["range"]
+    better = "higher" if entry.facts["higher_is_better"] else "lower"
+    return [entry.name, entry.title, entry.paper, f"{low:g} to {'∞' if high is None else f'{high:g}'}", better]
+
+
+def dataset_row(entry: Entry) -> list[str]:
+    return [entry.name, entry.title, entry.paper, str(entry.facts.get("licence", "yours"))]
+
+
+def piece_row(entry: Entry) -> list[str]:
+    return [entry.name, entry.title, entry.paper]
+
+
+KINDS: dict[str, tuple[Registry, list[str], Callable[[Entry], list[str]]]] = {
+    "models": (models, ["name", "title", "paper", "changes"], model_row),
+    "metrics": (metrics, ["name", "title", "paper", "range", "better"], metric_row),
+    "datasets": (datasets, ["name", "title", "paper", "licence"], dataset_row),
+    "networks": (networks, ["name", "title", "paper"], piece_row),
+    "likelihoods": (likelihoods, ["name", "title", "paper"], piece_row),
+}
+
+
+def table(kind: str) -> tuple[list[str], Rows]:
+    """Header and rows of everything of one kind."""
+    registry, header, row = KINDS[kind]
+    return header, [row(registry[name]) for name in registry]
+
+
+def markdown_table(kind: str) -> str:
+    """The same as Markdown, with links to the papers."""
+    registry, header, row = KINDS[kind]
+    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
+    for name in registry:
+        entry = registry[name]
+        cells = row(entry)
+        cells[0] = f"`{cells[0]}`"
+        if entry.url:
+            cells[2] = f"[{entry.paper}]({entry.url})"
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def page(kind: str, name: str) -> str:
+    """Everything about one entry as text: what it is, its parameters, what it changes."""
+    registry, header, row = KINDS[kind]
+    entry = registry[name]
+    lines = [f"{entry.name}: {entry.title}", f"{entry.paper}  {entry.url}".rstrip(), ""]
+    lines += [_without_examples(entry), ""]
+    if entry.parameters:
+        lines.append("parameters")
+        lines += [
+            f"  {p.name} = {_shown(p.default)}  ({p.type_name})  {p.help}"
+            for p in entry.parameters.values()
+        ]
+    for label, cell in list(zip(header, row(entry), strict=True))[3:]:
+        lines.append(f"{label}: {cell}")
+    return "\n".join(lines).rstrip()
+
+
+def markdown_page(kind: str) -> str:
+    """A Markdown page with the table and a section per entry."""
+    registry, *_ = KINDS[kind]
+    sections = [f"# {kind.capitalize()}", markdown_table(kind)]
+    for name in registry:
+        entry = registry[name]
+        sections.append(f"## {entry.name}")
+        sections.append(_without_examples(entry))
+        sections += [
+            f"- `{p.name}` = {_shown(p.default)} ({p.type_name}): {p.help}"
+            for p in entry.parameters.values()
+        ]
+    return "\n\n".join(sections).replace("\n\n- ", "\n- ") + "\n"
+
+
+def _without_examples(entry: Entry) -> str:
+    """The description without its doctest."""
+    return inspect.cleandoc(entry.description.partition("\n>>> ")[0]).strip()
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value) if value != "" else "(empty)"

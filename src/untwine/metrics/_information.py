@@ -1,0 +1,76 @@
+"""Checks and information estimates that metrics share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from untwine.errors import DataError
+
+
+def check(codes: ArrayLike, factors: ArrayLike) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
+    """Codes (N, D) and factors (N, K) as arrays, or a sentence about what is wrong with them."""
+    z, f = np.asarray(codes), np.asarray(factors)
+    f = f[:, None] if f.ndim == 1 else f
+    if z.ndim != 2 or f.ndim != 2 or len(z) != len(f) or 0 in z.shape or 0 in f.shape:
+        raise DataError(
+            "codes must have shape (N, D) and factors (N, K) with the same N, "
+            f"not {z.shape} and {f.shape}"
+        )
+    if len(z) < 2:
+        raise DataError("a score needs at least 2 examples")
+    z = z if np.issubdtype(z.dtype, np.floating) else z.astype(np.float64)
+    if not np.isfinite(z).all():
+        raise DataError("the codes hold NaN or infinity; find out where they come from first")
+    if not np.issubdtype(f.dtype, np.integer):
+        if not (np.isfinite(f.astype(np.float64)).all() and (f == np.round(f)).all()):
+            raise DataError("factors must be whole numbers, one per level")
+        f = f.astype(np.int64)
+    return z, f
+
+
+def discretise(values: NDArray[np.floating], bins: int) -> NDArray[np.int64]:
+    """(N, D) numbers to (N, D) bin numbers from 0: equal bins between the extremes of a column.
+
+    Bins are closed on the left and the maximum falls into the last one. A constant column falls
+    into a single bin.
+
+    >>> discretise(np.arange(21.0)[:, None], 20)[:, 0].tolist()[-3:]
+    [18, 19, 19]
+    """
+    columns = [
+        np.searchsorted(np.histogram_bin_edges(column, bins)[1:-1], column, side="right")
+        for column in values.T
+    ]
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
+def mutual_information(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(N, D) and (N, K) levels to the (D, K) plug-in mutual information in nats.
+
+    >>> a = np.repeat([0, 0, 1, 1], [40, 10, 10, 40])[:, None]
+    >>> b = np.repeat([0, 1, 0, 1], [40, 10, 10, 40])[:, None]
+    >>> mutual_information(a, b).round(6).tolist()
+    [[0.192745]]
+    """
+    a, b = _dense(a), _dense(b)
+    return np.array([[_information(x, y) for y in b.T] for x in a.T])
+
+
+def entropy(levels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(N, K) levels to the (K,) plug-in entropy in nats."""
+    return np.array([_information(column, column) for column in _dense(levels).T])
+
+
+def _dense(levels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Levels renumbered from 0 without gaps, so that counting them is cheap."""
+    return np.stack([np.unique(c, return_inverse=True)[1] for c in levels.T], axis=1)
+
+
+def _information(x: NDArray[np.int64], y: NDArray[np.int64]) -> float:
+    rows, columns = int(x.max()) + 1, int(y.max()) + 1
+    counts = np.bincount(x * columns + y, minlength=rows * columns).reshape(rows, columns)
+    p = counts / len(x)
+    independent = p.sum(1, keepdims=True) * p.sum(0, keepdims=True)
+    there = p > 0
+    return max(0.0, float((p[there] * np.log(p[there] / independent[there])).sum()))

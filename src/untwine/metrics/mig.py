@@ -1,0 +1,48 @@
+"""MIG: how much more the best latent knows of a factor than the second best."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from untwine.errors import DataError, ParameterError
+from untwine.metrics._information import check, discretise, entropy, mutual_information
+from untwine.registry import metric
+
+
+@metric(
+    title="Mutual information gap",
+    paper="Chen et al., 2018",
+    url="https://arxiv.org/abs/1802.04942",
+    higher_is_better=True,
+    range=(0.0, 1.0),
+)
+def mig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> float:
+    """The mutual information gap (Chen et al., 2018), with histograms as in the 2019 study.
+
+    MIG = 1/K Σ_k (I(z_(1); v_k) − I(z_(2); v_k)) / H(v_k), with z_(1) and z_(2) the two latents that
+    know most of factor k.
+
+    Codes (N, D) are cut into equal bins between their extremes; factors (N, K) are levels. With one
+    latent the second best is 0; factors with a single level are left out. A perfect code reaches 1
+    only for factors with at most as many levels as bins: 0.85 for 32 levels in 20 bins. Outliers
+    squeeze the bins, and two latents that share a factor score 0 however clean they are.
+
+    Args:
+        bins: number of bins of each latent.
+
+    >>> import numpy as np
+    >>> factors = np.stack(np.meshgrid(*map(np.arange, (5, 6, 7))), -1).reshape(-1, 3)
+    >>> mig(factors.astype(float), factors)
+    1.0
+    """
+    if bins < 2:
+        raise ParameterError(f"mig.bins must be at least 2, not {bins}")
+    z, f = check(codes, factors)
+    f = f[:, (f != f[:1]).any(0)]
+    if not f.shape[1]:
+        raise DataError("no factor has more than one level, so there is nothing to tell apart")
+    information = np.sort(mutual_information(discretise(z, bins), f), axis=0)
+    best = information[-1]
+    second = information[-2] if len(information) > 1 else np.zeros_like(best)
+    return float(((best - second) / entropy(f)).mean())

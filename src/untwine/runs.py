@@ -1,0 +1,308 @@
+"""A run is a directory: what was asked for, what came out, and how to go on after a crash.
+
+    run.json            the specification, versions, and how it is computed (device, threads)
+    states/             the two newest training states, until the run is finished
+    model.safetensors   the weights
+    history.csv         the terms of the loss
+    done.json           written last: the run is finished
+    scores.json         written by `evaluate`
+    report.html         written by `report`
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import filelock
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+import untwine
+from untwine.data import Dataset
+from untwine.errors import RunError, UntwineError
+from untwine.spec import Run, assemble, load
+from untwine.store import latest_state, save_state, sha256, states, write_bytes, write_json
+from untwine.train import Compile, Row, State, fit, pick_device
+from untwine.vae import VAE
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished run, read back."""
+
+    path: Path
+    spec: Run
+    model: VAE
+    data: Dataset
+    history: list[Row]
+    facts: dict[str, Any]  # run.json and done.json
+
+
+def run(
+    spec: Run,
+    out: str | Path = "runs",
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    compile: Compile = "auto",
+    checkpoint_every: int = 1000,
+    quiet: bool = False,
+) -> Path:
+    """Train a run in its directory below `out`, or go on with it, or leave it if it is finished.
+
+    A run goes on with the device, the threads and the compilation with which it was started, and
+    ends with the weights and the history it would have had without the interruption.
+
+    Returns:
+        the run's directory
+    """
+    path = Path(out) / spec.directory
+    path.mkdir(parents=True, exist_ok=True)
+    with locked(path), interruptible() as stop:
+        if is_finished(path):
+            return path
+        data = load(spec.data)
+        model = assemble(spec, data, latent=spec.latent, seed=spec.seed)
+        how = _start(path, spec, device, threads, compile)
+        with computing_threads(how["threads"]):
+            began = time.monotonic()
+            history = fit(
+                model,
+                data,
+                steps=spec.steps,
+                batch=spec.batch,
+                lr=spec.lr,
+                seed=spec.seed,
+                device=how["device"],
+                compile=how["compile"],
+                resume=latest_state(path / "states", warn),
+                checkpoint=lambda state: _checkpoint(path, state),
+                checkpoint_every=checkpoint_every,
+                stop=stop,
+                quiet=quiet,
+            )
+        _finish(path, model, history, time.monotonic() - began)
+    return path
+
+
+def _start(
+    path: Path, spec: Run, device: str, threads: int | None, compile: Compile
+) -> dict[str, Any]:
+    """How the run is computed: as it was started, or as asked for now."""
+    file = path / "run.json"
+    if not file.exists():
+        how = {
+            "device": str(pick_device(device)),
+            "threads": threads or torch.get_num_threads(),
+            "compile": compile,
+        }
+        versions = {
+            "untwine": untwine.__version__,
+            "torch": torch.__version__,
+            "python": sys.version.split()[0],
+        }
+        write_json(file, {"spec": spec.to_json(), "how": how, "versions": versions})
+    return read_json(file)["how"]
+
+
+def _checkpoint(path: Path, state: State) -> None:
+    tensors, facts = state.pack()
+    save_state(path / "states", state.step, tensors, facts)
+
+
+def _finish(path: Path, model: VAE, history: list[Row], seconds: float) -> None:
+    weights = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
+    content = save_tensors(weights)
+    write_bytes(path / "model.safetensors", content)
+    write_bytes(path / "history.csv", _csv(history).encode())
+    done = {
+        "weights": sha256(content),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 1),
+    }
+    write_json(path / "done.json", done)
+    shutil.rmtree(path / "states", ignore_errors=True)
+
+
+def _csv(history: list[Row]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, history[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(history)
+    return text.getvalue()
+
+
+def is_finished(path: Path) -> bool:
+    return (path / "done.json").exists()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{path.parent} is not a run: it has no {path.name}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} is damaged: {error}") from error
+
+
+def find_run(name: str, out: str | Path = "runs") -> Path:
+    """The run directory at this path, or the only one below `out` whose name contains this."""
+    if (Path(name) / "run.json").exists():
+        return Path(name)
+    matches = [path for path in list_runs(out) if name in path.name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(path.name for path in matches[:5])
+        raise RunError(f"{name!r} could be {len(matches)} runs ({names}, ...); write more of the name")
+    raise RunError(f"there is no run {name!r} here or in {out}; `untwine runs` lists what there is")
+
+
+def list_runs(out: str | Path = "runs") -> list[Path]:
+    """The run directories below `out`, oldest first."""
+    found = [file.parent for file in Path(out).glob("*/run.json")]
+    return sorted(found, key=lambda path: (path / "run.json").stat().st_mtime)
+
+
+def open_run(path: str | Path) -> Finished:
+    """A finished run with its model, in evaluation mode on the CPU, and its data."""
+    path = Path(path)
+    facts = read_json(path / "run.json")
+    if not is_finished(path):
+        raise RunError(f"{path} is not finished; start it again to go on with it")
+    facts |= read_json(path / "done.json")
+    spec = Run.from_json(facts["spec"])
+    data = load(spec.data)
+    model = assemble(spec, data, latent=spec.latent, seed=spec.seed)
+    content = (path / "model.safetensors").read_bytes()
+    if sha256(content) != facts["weights"]:
+        raise RunError(f"{path / 'model.safetensors'} is damaged (its checksum differs)")
+    model.load_state_dict(load_tensors(content))
+    return Finished(path, spec, model.eval(), data, read_history(path), facts)
+
+
+def read_history(path: Path) -> list[Row]:
+    with open(path / "history.csv", encoding="utf-8", newline="") as stream:
+        return [
+            {key: int(value) if key == "step" else float(value) for key, value in row.items()}
+            for row in csv.DictReader(stream)
+        ]
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a run directory alone; the system frees it when a process dies."""
+    lock = filelock.FileLock(path / ".lock", timeout=0)
+    owner = path / ".owner"
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        who = owner.read_text() if owner.exists() else "another process"
+        raise RunError(f"{path} is being worked on by {who}; wait for it or stop it") from None
+    try:
+        owner.write_text(f"process {os.getpid()}")
+        yield
+    finally:
+        owner.unlink(missing_ok=True)
+        lock.release()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C or SIGTERM into a question the loop asks; the second acts at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def ask(number: int, frame: object) -> None:
+        asked.set()
+        restore()
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield asked.is_set
+    finally:
+        restore()
+
+
+@contextlib.contextmanager
+def computing_threads(count: int) -> Iterator[None]:
+    """Compute with this many threads inside a `with` block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def describe_runs(out: str | Path) -> list[list[str]]:
+    """A row per run below `out`: name, model, data, seed, steps, state, scores."""
+    return [_describe(path) for path in list_runs(out)]
+
+
+def _describe(path: Path) -> list[str]:
+    try:
+        spec = Run.from_json(read_json(path / "run.json")["spec"])
+    except UntwineError as error:
+        return [path.name, "", "", "", "", f"unreadable: {error}", ""]
+    names = [str(part) for part in spec.model]
+    return [
+        path.name,
+        " + ".join(names),
+        str(spec.data),
+        str(spec.seed),
+        f"{spec.steps:,}",
+        _progress_of(path, spec),
+        _scores_of(path),
+    ]
+
+
+def _progress_of(path: Path, spec: Run) -> str:
+    if is_finished(path):
+        return "finished"
+    saved = states(path / "states")
+    step = int(saved[0].name.partition("-")[0]) if saved else 0
+    return f"stopped at {100 * step // spec.steps} %" if not _is_locked(path) else "running"
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with locked(path):
+            return False
+    except RunError:
+        return True
+
+
+def _scores_of(path: Path) -> str:
+    if not (path / "scores.json").exists():
+        return ""
+    kept = read_json(path / "scores.json")["metrics"]
+    values = {k: v for entry in kept.values() for k, v in entry["values"].items()}
+    return "  ".join(f"{name} {value:.3f}" for name, value in values.items())
