@@ -1,3 +1,5 @@
+__version__: str
+
 from .data import Dataset as Dataset
 from .data import Factors as Factors
 from .data import from_arrays as from_arrays
@@ -7,8 +9,6 @@ from .errors import ParameterError as ParameterError
 from .errors import RunError as RunError
 from .errors import UnknownNameError as UnknownNameError
 from .errors import UntwineError as UntwineError
-from .scoring import Representation as Representation
-from .scoring import evaluate as evaluate
 from .records import Batch as Batch
 from .records import Draw as Draw
 from .records import Latent as Latent
@@ -17,6 +17,8 @@ from .records import Trace as Trace
 from .report import write_report as write_report
 from .runs import open_run as open_run
 from .runs import run as run
+from .scoring import Representation as Representation
+from .scoring import evaluate as evaluate
 from .spec import Run as Run
 from .spec import build as build
 from .spec import dataset as dataset

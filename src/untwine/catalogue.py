@@ -17,13 +17,21 @@ def model_row(entry: Entry) -> list[str]:
 def changes(entry: Entry) -> str:
     """The slots and terms that a model's recipe sets at its defaults."""
     recipe = entry.function()
-    return ", ".join([*sorted(recipe.slots()), *(f"term {name}" for name in recipe.terms)]) or "none"
+    return (
+        ", ".join([*sorted(recipe.slots()), *(f"term {name}" for name in recipe.terms)]) or "none"
+    )
 
 
 def metric_row(entry: Entry) -> list[str]:
     low, high = entry.facts["range"]
     better = "higher" if entry.facts["higher_is_better"] else "lower"
-    return [entry.name, entry.title, entry.paper, f"{low:g} to {'∞' if high is None else f'{high:g}'}", better]
+    return [
+        entry.name,
+        entry.title,
+        entry.paper,
+        f"{low:g} to {'∞' if high is None else f'{high:g}'}",
+        better,
+    ]
 
 
 def dataset_row(entry: Entry) -> list[str]:

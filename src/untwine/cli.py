@@ -73,7 +73,7 @@ def train(
       untwine train beta-vae ./photos --set folder.size=64 --latent 32
       untwine train vae data.npz --network mlp --set mlp.width=512 --likelihood gaussian
 
-    `untwine models`, `untwine datasets` and `untwine models show NAME` say what can be named and set.
+    What can be named and set: `untwine models`, `untwine datasets`, `untwine models show NAME`.
     """
     from untwine.runs import is_finished, run
     from untwine.spec import plan

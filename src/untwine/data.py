@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -211,8 +211,8 @@ class Shuffle:
 
 
 def from_arrays(
-    images: NDArray[np.generic],
-    factors: NDArray[np.integer] | None = None,
+    images: NDArray[Any],
+    factors: NDArray[Any] | None = None,
     *,
     names: tuple[str, ...] | None = None,
 ) -> Dataset:
@@ -237,7 +237,7 @@ def from_arrays(
     return Dataset(Pixels(torch.from_numpy(as_bytes(images))), known)
 
 
-def as_bytes(images: NDArray[np.generic]) -> NDArray[np.uint8]:
+def as_bytes(images: NDArray[Any]) -> NDArray[np.uint8]:
     """(N, H, W) or (N, H, W, C) images of any usual type as (N, H, W, C) bytes."""
     if images.ndim == 3:
         images = images[..., None]
@@ -258,9 +258,7 @@ def as_bytes(images: NDArray[np.generic]) -> NDArray[np.uint8]:
     raise DataError(f"images must be bytes, booleans or floats, not {images.dtype}")
 
 
-def factor_table(
-    table: NDArray[np.generic], n: int, names: tuple[str, ...] | None = None
-) -> Factors:
+def factor_table(table: NDArray[Any], n: int, names: tuple[str, ...] | None = None) -> Factors:
     """Checked factors of n examples from a table (N, K) or (N,)."""
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != n or not table.shape[1]:

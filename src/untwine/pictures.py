@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ def curves(x: Sequence[float], lines: dict[str, Sequence[float]]) -> str:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    style = {
+    style: dict[Any, Any] = {
         "svg.fonttype": "none",
         "svg.hashsalt": "untwine",
         "font.family": "sans-serif",

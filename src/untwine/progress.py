@@ -38,7 +38,13 @@ def _lines(total: int, label: str) -> Show:
 @contextmanager
 def _bar(total: int, label: str) -> Iterator[Show]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     bar = Progress(
         TextColumn(label),

@@ -118,9 +118,7 @@ def information_matrix(representation: Representation) -> NDArray[np.float64] | 
     return known / np.where(whole > 0, whole, 1)
 
 
-def by_kl(
-    matrix: NDArray[np.float64], kl: NDArray[np.floating]
-) -> list[tuple[int, list[float]]]:
+def by_kl(matrix: NDArray[np.float64], kl: NDArray[np.floating]) -> list[tuple[int, list[float]]]:
     """The rows of a matrix with their latent's number, the latent that says most first."""
     order = np.argsort(-kl) if len(kl) == len(matrix) else np.arange(len(matrix))
     return [(int(d), matrix[d].tolist()) for d in order]

@@ -1,12 +1,12 @@
 """A run is a directory: what was asked for, what came out, and how to go on after a crash.
 
-    run.json            the specification, versions, and how it is computed (device, threads)
-    states/             the two newest training states, until the run is finished
-    model.safetensors   the weights
-    history.csv         the terms of the loss
-    done.json           written last: the run is finished
-    scores.json         written by `evaluate`
-    report.html         written by `report`
+run.json            the specification, versions, and how it is computed (device, threads)
+states/             the two newest training states, until the run is finished
+model.safetensors   the weights
+history.csv         the terms of the loss
+done.json           written last: the run is finished
+scores.json         written by `evaluate`
+report.html         written by `report`
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ def run(
         data = load(spec.data)
         model = assemble(spec, data, latent=spec.latent, seed=spec.seed)
         how = _start(path, spec, device, threads, compile)
+        resume = latest_state(path / "states", warn)
+        began = time.monotonic() - (resume[1]["seconds"] if resume else 0)
         with computing_threads(how["threads"]):
-            began = time.monotonic()
             history = fit(
                 model,
                 data,
@@ -90,8 +91,8 @@ def run(
                 seed=spec.seed,
                 device=how["device"],
                 compile=how["compile"],
-                resume=latest_state(path / "states", warn),
-                checkpoint=lambda state: _checkpoint(path, state),
+                resume=resume,
+                checkpoint=lambda state: _checkpoint(path, state, time.monotonic() - began),
                 checkpoint_every=checkpoint_every,
                 stop=stop,
                 quiet=quiet,
@@ -120,9 +121,9 @@ def _start(
     return read_json(file)["how"]
 
 
-def _checkpoint(path: Path, state: State) -> None:
+def _checkpoint(path: Path, state: State, seconds: float) -> None:
     tensors, facts = state.pack()
-    save_state(path / "states", state.step, tensors, facts)
+    save_state(path / "states", state.step, tensors, {**facts, "seconds": seconds})
 
 
 def _finish(path: Path, model: VAE, history: list[Row], seconds: float) -> None:
@@ -169,7 +170,9 @@ def find_run(name: str, out: str | Path = "runs") -> Path:
         return matches[0]
     if matches:
         names = ", ".join(path.name for path in matches[:5])
-        raise RunError(f"{name!r} could be {len(matches)} runs ({names}, ...); write more of the name")
+        raise RunError(
+            f"{name!r} could be {len(matches)} runs ({names}, ...); write more of the name"
+        )
     raise RunError(f"there is no run {name!r} here or in {out}; `untwine runs` lists what there is")
 
 

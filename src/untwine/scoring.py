@@ -129,12 +129,14 @@ def needs(entry: Entry) -> list[str]:
 
 def applicable(data: Dataset) -> list[str]:
     """The metrics that can be computed on this data."""
-    return [name for name in metrics if data.factors is not None or "factors" not in needs(metrics[name])]
+    return [
+        name
+        for name in metrics
+        if data.factors is not None or "factors" not in needs(metrics[name])
+    ]
 
 
-def reference_codes(
-    factors: NDArray[np.int64], seed: int = 0
-) -> dict[str, NDArray[np.float64]]:
+def reference_codes(factors: NDArray[np.int64], seed: int = 0) -> dict[str, NDArray[np.float64]]:
     """Codes to compare with: the factors themselves, a rotation of them, and noise."""
     rng = np.random.default_rng(seed)
     _, f = check(factors, factors)

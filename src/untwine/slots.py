@@ -54,9 +54,7 @@ class Latents(nn.Module, ABC):
     out_features: int  # the width of the code: the decoded latents side by side
 
     @abstractmethod
-    def forward(
-        self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool
-    ) -> dict[str, Latent]:
+    def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
         """Features h (B, F) to named latents, in the order in which the decoder sees them.
 
         `encoder` gives the features of other inputs. With `mean`, whatever depends on a sample

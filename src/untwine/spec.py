@@ -181,9 +181,7 @@ def plan(
     source, place = locate(data)
     chosen = datasets.choose(source.name, **{**place, **asked.of(source)})
     loaded = load(chosen)
-    pieces = design(
-        model, loaded, asked, network=network, likelihood=likelihood, others=[source]
-    )
+    pieces = design(model, loaded, asked, network=network, likelihood=likelihood, others=[source])
     digest = {"digest": loaded.digest} if loaded.digest else {}
     return Run(
         model=pieces.model,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.utils import convert_conv2d_weight_memory_format
 from torch.optim import Adam
 
 from untwine.data import Dataset, Shuffle, mix
@@ -163,7 +164,7 @@ def fit(
     """
     place = pick_device(device)
     keep_memory()
-    model.to(place, memory_format=torch.channels_last)
+    convert_conv2d_weight_memory_format(model.to(place), torch.channels_last)
     data = data.to(place)
     order = Shuffle(len(data), batch, mix(seed, 0), place)
     second = Shuffle(len(data), batch, mix(seed, 1), place)
@@ -238,9 +239,7 @@ def compile_pays(steps: int, batch: int, data: Dataset, choice: Compile) -> bool
 def loss_function(model: VAE, compiled: bool) -> Losses:
     """The terms of a batch and its detached codes."""
 
-    def losses(
-        x: Tensor, group: Tensor | None, step: Tensor
-    ) -> tuple[dict[str, Tensor], Tensor]:
+    def losses(x: Tensor, group: Tensor | None, step: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         trace = model.trace(Batch(x, group, step))
         return model.objective(trace), trace.z.detach()
 
@@ -251,9 +250,7 @@ def _compiled(losses: Losses) -> Losses:
     """The compiled function, or the plain one with a warning where it cannot be compiled."""
     chosen = fast = torch.compile(losses, dynamic=False)
 
-    def attempt(
-        x: Tensor, group: Tensor | None, step: Tensor
-    ) -> tuple[dict[str, Tensor], Tensor]:
+    def attempt(x: Tensor, group: Tensor | None, step: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         nonlocal chosen
         before = torch.get_rng_state()
         try:
@@ -281,5 +278,9 @@ def keep_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt:
         trim_threshold, top_pad, mmap_threshold = -1, -2, -3
-        for setting, size in {mmap_threshold: 2**30, trim_threshold: 2**31 - 1, top_pad: 2**27}.items():
+        for setting, size in {
+            mmap_threshold: 2**30,
+            trim_threshold: 2**31 - 1,
+            top_pad: 2**27,
+        }.items():
             mallopt(setting, size)

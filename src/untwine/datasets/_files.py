@@ -24,9 +24,7 @@ def fetch(name: str, url: str, known_hash: str) -> Path:
 
     folder, file = cache_directory(), url.rpartition("/")[2]
     try:
-        path = pooch.retrieve(
-            url, known_hash, file, folder, progressbar=sys.stderr.isatty()
-        )
+        path = pooch.retrieve(url, known_hash, file, folder, progressbar=sys.stderr.isatty())
     except (OSError, ValueError) as error:
         raise DataError(
             f"{name} could not be downloaded ({error.__class__.__name__}); put {file} into "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from untwine.registry import dataset
 IMAGE_KEYS = ("images", "imgs", "x", "data")
 
 
-def _load(path: Path) -> dict[str, NDArray[np.generic]]:
+def _load(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a file by name; nothing is unpickled."""
     try:
         loaded = np.load(path, allow_pickle=False)
@@ -26,7 +27,7 @@ def _load(path: Path) -> dict[str, NDArray[np.generic]]:
         raise DataError(f"{path} is not an .npy or .npz file of plain arrays: {error}") from error
 
 
-def _images(path: Path, arrays: dict[str, NDArray[np.generic]]) -> NDArray[np.generic]:
+def _images(path: Path, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
     for key in IMAGE_KEYS:
         if key in arrays:
             return arrays[key]

@@ -29,7 +29,9 @@ BLOCK = 8192
 def _member(archive: zipfile.ZipFile, key: str) -> tuple[IO[bytes], tuple[int, ...], np.dtype]:
     """An array of an .npz, opened behind its header; never unpickled."""
     stream = archive.open(f"{key}.npy")
-    read = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
+    read = (
+        npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
+    )
     shape, fortran, dtype = read(stream)
     if dtype.hasobject or fortran:
         raise DataError(f"{key} is not a plain array")

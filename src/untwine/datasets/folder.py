@@ -36,7 +36,9 @@ def _open(path: Path) -> Image | str:
 def _complain(root: Path, problems: list[str], remedy: str) -> DataError:
     lines = "\n".join(f"  {line}" for line in problems[:20])
     more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
-    return DataError(f"{len(problems)} of the files in {root} cannot be used; {remedy}\n{lines}{more}")
+    return DataError(
+        f"{len(problems)} of the files in {root} cannot be used; {remedy}\n{lines}{more}"
+    )
 
 
 def _read(root: Path, files: list[Path], skip: bool) -> list[tuple[Path, Image]]:

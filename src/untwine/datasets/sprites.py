@@ -12,9 +12,7 @@ from untwine.data import Dataset, Factors
 from untwine.errors import ParameterError
 from untwine.registry import dataset
 
-FACTORS = Factors(
-    ("shape", "scale", "orientation", "position x", "position y"), (3, 6, 40, 32, 32)
-)
+FACTORS = Factors(("shape", "scale", "orientation", "position x", "position y"), (3, 6, 40, 32, 32))
 SCALES, ORIENTATIONS, POSITIONS = FACTORS.sizes[1:4]
 PLACES = POSITIONS * POSITIONS
 POSES = SCALES * ORIENTATIONS
@@ -57,7 +55,11 @@ class Sprites:
 
     def to(self, device: torch.device) -> Self:
         other = object.__new__(type(self))
-        other.__dict__ = {**self.__dict__, "edges": self.edges.to(device), "row": self.row.to(device)}
+        other.__dict__ = {
+            **self.__dict__,
+            "edges": self.edges.to(device),
+            "row": self.row.to(device),
+        }
         return other
 
     def take(self, index: Tensor) -> Tensor:
@@ -99,7 +101,7 @@ class Sprites:
 
 
 def _slots(outline: Tensor) -> tuple[Tensor, Tensor]:
-    """(V, 2) corners to edges (E, 4), each repeated for the rows it can cross, and that row (E,)."""
+    """(V, 2) corners to edges (E, 4), one for each row that it can cross, and that row (E,)."""
     edge = torch.cat([outline, outline.roll(-1, 0)], 1)
     length = (edge[:, :2] - edge[:, 2:]).norm(dim=1) + 2 / SUBPIXEL
     rows = length.floor().long() + 1

@@ -20,8 +20,9 @@ from untwine.registry import metric
 def mig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> float:
     """The mutual information gap (Chen et al., 2018), with histograms as in the 2019 study.
 
-    MIG = 1/K Σ_k (I(z_(1); v_k) − I(z_(2); v_k)) / H(v_k), with z_(1) and z_(2) the two latents that
-    know most of factor k.
+    MIG = 1/K Σ_k (I(z_(1); v_k) − I(z_(2); v_k)) / H(v_k)
+
+    z_(1) and z_(2) are the two latents that know most of factor k.
 
     Codes (N, D) are cut into equal bins between their extremes; factors (N, K) are levels. With one
     latent the second best is 0; factors with a single level are left out. A perfect code reaches 1

@@ -51,7 +51,9 @@ class KLPart(Term):
 
     def __init__(self, sizes: Sizes, part: Part, weighting: Weighting) -> None:
         super().__init__(sizes)
-        self.part, self.weighting, self.n_train = part, weighting, sizes.n_train
+        self.part: Part = part
+        self.weighting: Weighting = weighting
+        self.n_train = sizes.n_train
 
     def forward(self, trace: Trace) -> Tensor:
         q, z = trace.density(self), trace.z

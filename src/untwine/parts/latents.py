@@ -57,9 +57,7 @@ class SingleLatent(Latents):
         self.posterior, self.prior = posterior(sizes), prior(sizes)
         self.out_features = sizes.latent
 
-    def forward(
-        self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool
-    ) -> dict[str, Latent]:
+    def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
         draw = self.posterior(h)
         p = self.prior(self._encode_with(encoder))
         return {"z": Latent(draw, divergence(draw, p), p)}

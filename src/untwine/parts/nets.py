@@ -138,9 +138,7 @@ def conv_k4(*, width: int = 32, hidden: int = 256) -> Network:
 
 
 def _stack(sizes: list[int], activation: Callable[[], nn.Module]) -> list[nn.Module]:
-    return [
-        part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), activation())
-    ]
+    return [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), activation())]
 
 
 def _mlp_encoder(shape: torch.Size, hidden: list[int]) -> nn.Module:
