@@ -242,9 +242,12 @@ def as_bytes(images: NDArray[Any]) -> NDArray[np.uint8]:
     if images.ndim == 3:
         images = images[..., None]
     if images.ndim != 4 or not 1 <= images.shape[-1] <= 4 or 0 in images.shape:
+        hint = ""
+        if images.ndim == 4 and 1 <= images.shape[1] <= 4:
+            hint = "; np.moveaxis(images, 1, -1) puts the channels last"
         raise DataError(
             "images must have shape (N, H, W) or (N, H, W, C) with 1 to 4 channels, "
-            f"not {images.shape}"
+            f"not {images.shape}{hint}"
         )
     if images.dtype == np.uint8:
         return np.ascontiguousarray(images)

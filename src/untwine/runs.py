@@ -18,6 +18,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import threading
 import time
@@ -218,11 +219,29 @@ def locked(path: Path) -> Iterator[None]:
         who = owner.read_text() if owner.exists() else "another process"
         raise RunError(f"{path} is being worked on by {who}; wait for it or stop it") from None
     try:
-        owner.write_text(f"process {os.getpid()}")
+        owner.write_text(f"process {os.getpid()} on {socket.gethostname()}")
+        for leftover in path.glob(".*.tmp"):  # of a process that died while writing
+            leftover.unlink()
         yield
     finally:
         owner.unlink(missing_ok=True)
         lock.release()
+
+
+def is_running(path: Path) -> bool:
+    """Whether a living process of this machine, or any of another, holds the directory."""
+    if not (path / ".owner").exists():
+        return False
+    _, number, _, host = (path / ".owner").read_text().split(" ", 3)
+    if host != socket.gethostname():
+        return True
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 @contextlib.contextmanager
@@ -292,15 +311,7 @@ def _progress_of(path: Path, spec: Run) -> str:
         return "finished"
     saved = states(path / "states")
     step = int(saved[0].name.partition("-")[0]) if saved else 0
-    return f"stopped at {100 * step // spec.steps} %" if not _is_locked(path) else "running"
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        with locked(path):
-            return False
-    except RunError:
-        return True
+    return f"{'running, saved' if is_running(path) else 'stopped'} at {100 * step // spec.steps} %"
 
 
 def _scores_of(path: Path) -> str:

@@ -47,8 +47,14 @@ class Run:
 
     @property
     def hash(self) -> str:
-        """Twelve characters that stand for the whole specification."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        """Twelve characters that stand for the whole specification.
+
+        Data with a digest counts by its content, wherever it lies.
+        """
+        content = self.to_json()
+        if content["data"].get("digest"):
+            del content["data"]["path"]
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
@@ -205,9 +211,9 @@ def locate(data: str) -> tuple[Entry, dict[str, str]]:
     """The dataset of this name, or the one that reads this path, with the path."""
     path = Path(data).expanduser()
     if data not in datasets and path.is_dir():
-        return datasets["folder"], {"path": str(path)}
+        return datasets["folder"], {"path": str(path.resolve())}
     if path.suffix in {".npy", ".npz"}:
-        return datasets["array"], {"path": str(path)}
+        return datasets["array"], {"path": str(path.resolve())}
     if path.exists() or path.name != data:
         raise DataError(f"{data} is not a dataset, a folder of images, or an .npy or .npz file")
     return datasets[data], {}

@@ -67,7 +67,7 @@ class State:
         """Stop at the first sign of NaN or infinity in the terms or the weights."""
         sums = self.pending.tolist()
         bad = [n for n, v in zip(self.names, sums, strict=True) if v - v != 0]
-        if not bad and all(bool(p.isfinite().all()) for p in self.parameters):
+        if not bad and bool(torch.stack([p.isfinite().all() for p in self.parameters]).all()):
             return
         first = self.step - self.pending_steps + 1
         what = f"{' and '.join(bad)} became NaN or infinite" if bad else "the weights diverged"
@@ -87,8 +87,8 @@ class State:
                 tensors |= {f"optimiser.{i}.{p}.{k}": v for k, v in values.items()}
         tensors["pending"] = self.pending
         tensors["rng.cpu"] = torch.get_rng_state()
-        if self.pending.device.type == "cuda":
-            tensors["rng.cuda"] = torch.cuda.get_rng_state(self.pending.device)
+        if self.pending.device.type != "cpu":
+            tensors["rng.device"] = torch.get_device_module(self.pending.device).get_rng_state()
         facts = {
             "step": self.step,
             "pending_steps": self.pending_steps,
@@ -116,8 +116,8 @@ class State:
                     values[key] = torch.empty_like(p).copy_(values[key])
         self.pending.copy_(tensors["pending"])
         torch.set_rng_state(tensors["rng.cpu"].cpu())
-        if "rng.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["rng.cuda"].cpu(), self.pending.device)
+        if "rng.device" in tensors:
+            torch.get_device_module(self.pending.device).set_rng_state(tensors["rng.device"].cpu())
         self.step, self.pending_steps = facts["step"], facts["pending_steps"]
         self.history = list(facts["history"])
 

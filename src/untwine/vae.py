@@ -97,7 +97,7 @@ class VAE(nn.Module):
     @torch.no_grad()
     def codes(self, x: Tensor, group: Tensor | None = None) -> Tensor:
         """(B, D) the posterior mean before the mapping."""
-        with evaluation(self):
+        with evaluation(self), forked(0):  # what is drawn on the way is not used
             return self.infer(Batch(x, group), mean=True)[2]
 
     @torch.no_grad()

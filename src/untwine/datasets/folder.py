@@ -26,9 +26,8 @@ def _open(path: Path) -> Image | str:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        image = Image.open(path)
-        image.load()
-        return image
+        with Image.open(path) as image:
+            return image.copy()
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError) as error:
         return "not a picture" if isinstance(error, UnidentifiedImageError) else str(error)
 

@@ -54,16 +54,17 @@ class Sprites:
         return math.prod(FACTORS.sizes)
 
     def to(self, device: torch.device) -> Self:
-        other = object.__new__(type(self))
-        other.__dict__ = {
-            **self.__dict__,
-            "edges": self.edges.to(device),
-            "row": self.row.to(device),
-        }
-        return other
+        # Exact filling needs double precision, which Apple's GPUs lack: there images are drawn on
+        # the CPU and handed over.
+        home = torch.device("cpu") if device.type == "mps" else device
+        moved = object.__new__(type(self))
+        moved.__dict__.update(self.__dict__)
+        moved.edges, moved.row = self.edges.to(home), self.row.to(home)
+        return moved
 
     def take(self, index: Tensor) -> Tensor:
         """(B,) positions in the grid to (B, 1, size, size) zeros and ones."""
+        asked, index = index.device, index.to(self.edges.device)
         n, size = len(index), self.size
         pose = index // PLACES
         row, column = self._crossings(pose, self._centres(index))
@@ -72,7 +73,7 @@ class Sprites:
         flips = torch.zeros(n * size * (size + 1), dtype=torch.uint8, device=index.device)
         flips.scatter_add_(0, place, torch.ones_like(place, dtype=torch.uint8))
         parity = flips.view(n, 1, size, size + 1)[..., :size].cumsum(-1, dtype=torch.uint8) & 1
-        return parity.float()
+        return parity.float().to(asked)
 
     def _centres(self, index: Tensor) -> Tensor:
         """(B,) -> (B, 4) the sprite's centre as x, y, x, y."""

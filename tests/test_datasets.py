@@ -1,0 +1,292 @@
+"""Contracts over all datasets, and your own files."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import untwine
+from untwine.data import Bits, Factors, Pixels, Shuffle
+from untwine.errors import DataError, ParameterError
+from untwine.registry import datasets
+from untwine.spec import load, plan
+
+CPU = torch.device("cpu")
+EMBEDDED = {"sprites": {"size": 16}}  # how to make a small one of those that need no file
+every_dataset = pytest.mark.parametrize("name", list(datasets))
+
+
+@pytest.fixture
+def example(tmp_path):
+    """A small instance of any dataset, from files written here where it needs files."""
+
+    def make(name):
+        if "path" not in datasets[name].parameters:
+            return load(datasets.choose(name, **EMBEDDED.get(name, {})))
+        return untwine.dataset(name, path=str(WRITERS[name](tmp_path)))
+
+    return make
+
+
+def write_folder(root):
+    rng = np.random.default_rng(0)
+    (root / "a").mkdir()
+    for i in range(6):
+        pixels = rng.integers(0, 255, (16, 16, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(root / ("a" if i % 2 else ".") / f"{i}.png")
+    return root
+
+
+def write_array(root):
+    factors = np.stack(np.unravel_index(np.arange(24), (4, 6)), 1)
+    images = np.random.default_rng(0).integers(0, 255, (24, 16, 16), dtype=np.uint8)
+    names = np.array(["colour", "size"])
+    np.savez(root / "data.npz", images=images, factors=factors, factor_names=names)
+    return root / "data.npz"
+
+
+def write_dsprites(root, n=50):
+    """A file in the published format, with the pickled metadata that must stay unread."""
+    rng = np.random.default_rng(0)
+    index = np.sort(rng.choice(737_280, n, replace=False))
+    source = untwine.dataset("sprites")
+    images = source.take(index).numpy()[:, 0].astype(np.uint8)
+    classes = np.concatenate([np.zeros((n, 1), int), source.factors.of(index)], 1)
+    np.savez_compressed(
+        root / "dsprites.npz",
+        imgs=images,
+        latents_classes=classes,
+        latents_values=classes.astype(float),
+        metadata=np.array({"title": "dSprites"}, dtype=object),
+    )
+    return root / "dsprites.npz"
+
+
+WRITERS = {"folder": write_folder, "array": write_array, "dsprites": write_dsprites}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "cache"))
+
+
+@every_dataset
+def test_examples_have_the_declared_shape_and_range(name, example):
+    data = example(name)
+    x = data.take([0, len(data) - 1])
+    assert x.shape == (2, *data.shape) and x.dtype == torch.float32
+    assert 0 <= x.min() and x.max() <= 1
+
+
+@every_dataset
+def test_factor_sizes_and_length_agree(name, example):
+    data = example(name)
+    if data.factors is None:
+        return
+    levels = data.factors.of(np.arange(min(len(data), 1000)))
+    assert (levels >= 0).all() and (levels < np.array(data.factors.sizes)).all()
+    assert len(data.factors.names) == len(data.factors.sizes) == levels.shape[1]
+    if data.factors.table is None:
+        assert math.prod(data.factors.sizes) == len(data)
+
+
+@every_dataset
+def test_images_and_factors_agree_under_permutation(name, example):
+    data = example(name)
+    order = np.random.default_rng(0).permutation(min(len(data), 20))
+    assert torch.equal(data.take(np.arange(len(order)))[order], data.take(order))
+
+
+@every_dataset
+def test_a_seed_fixes_the_draw(name, example):
+    data = example(name)
+    first, second = (data.draw(20, np.random.default_rng(3)) for _ in range(2))
+    assert (first == second).all() and (first < len(data)).all()
+
+
+@every_dataset
+def test_declaration_is_complete(name):
+    entry = datasets[name]
+    assert entry.paper in entry.description and entry.title
+    for p in entry.parameters.values():
+        assert p.check(p.default) == p.default and p.help
+
+
+@every_dataset
+def test_choice_survives_json(name):
+    choice = datasets.choose(name)
+    assert datasets.from_json(json.loads(json.dumps(choice.to_json()))) == choice
+
+
+@every_dataset
+def test_a_model_trains_on_it(name, example):
+    data = example(name)
+    model = untwine.build("vae", data, width=4, hidden=8)
+    assert untwine.fit(model, data, steps=2, batch=4, quiet=True)[-1]["step"] == 2
+
+
+def test_dsprites_file_gives_the_same_images_and_factors_as_the_regeneration(tmp_path):
+    data = untwine.dataset("dsprites", path=str(write_dsprites(tmp_path)))
+    source = untwine.dataset("sprites")
+    levels = data.factors.of(np.arange(len(data)))
+    index = np.ravel_multi_index(levels.T, source.factors.sizes)
+    assert torch.equal(data.take(np.arange(len(data))), source.take(index))
+    again = untwine.dataset("dsprites", path=str(tmp_path / "dsprites.npz"))
+    assert len(list((tmp_path / "cache").glob("*.npy"))) == 1 and len(again) == 50
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip"])
+def test_dsprites_refuses_another_file(tmp_path, content):
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(DataError, match="not the dSprites"):
+        untwine.dataset("dsprites", path=str(tmp_path / "x.npz"))
+
+
+def test_dsprites_without_network_says_where_to_put_the_file(monkeypatch, tmp_path):
+    def refuse(*args, **kwargs):
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr("pooch.retrieve", refuse)
+    with pytest.raises(DataError, match=r"put dsprites_.*npz into .*cache"):
+        untwine.dataset("dsprites")
+
+
+def test_bits_unpack_to_the_packed_images():
+    images = np.random.default_rng(0).integers(0, 2, (5, 16, 24), dtype=np.uint8)
+    source = Bits(torch.from_numpy(np.packbits(images, axis=-1)))
+    assert source.shape == (1, 16, 24)
+    assert torch.equal(source.take(torch.arange(5)), torch.from_numpy(images)[:, None].float())
+
+
+def test_pixels_come_channels_last_in_memory():
+    source = Pixels(torch.randint(0, 255, (4, 8, 8, 3), dtype=torch.uint8))
+    assert source.take(torch.tensor([1, 3])).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_grid_index_and_factors_are_inverse():
+    grid = Factors(("a", "b", "c"), (3, 4, 5))
+    fixed = grid.draw(100, np.random.default_rng(0), {1: 2})
+    assert (grid.of(fixed)[:, 1] == 2).all()
+    assert len({*grid.of(fixed)[:, 0]}) == 3
+
+
+def test_table_draw_keeps_to_the_fixed_level():
+    table = np.array([[0, 1], [1, 1], [0, 0]])
+    factors = Factors(("a", "b"), (2, 2), table)
+    assert set(factors.draw(20, np.random.default_rng(0), {1: 1})) == {0, 1}
+    with pytest.raises(DataError, match="no example has a = 1, b = 0"):
+        factors.draw(1, np.random.default_rng(0), {0: 1, 1: 0})
+
+
+def test_every_example_comes_once_an_epoch_and_epochs_differ():
+    order = Shuffle(10, 3, 0, CPU)
+    epoch = torch.cat([order.at(step) for step in range(3)])
+    assert len(epoch.unique()) == 9
+    assert not torch.equal(epoch, torch.cat([order.at(step) for step in range(3, 6)]))
+    assert torch.equal(Shuffle(10, 3, 0, CPU).at(4), order.at(4))
+
+
+@pytest.mark.parametrize("batch", [0, 11])
+def test_a_batch_larger_than_the_data_is_refused(batch):
+    with pytest.raises(DataError, match="choose 1 to 10"):
+        Shuffle(10, batch, 0, CPU)
+
+
+def test_folder_reads_pictures_in_the_order_of_their_names(tmp_path):
+    data = untwine.dataset(str(write_folder(tmp_path)))
+    assert len(data) == 6 and data.shape == (3, 16, 16)
+
+
+def test_folder_of_grey_pictures_has_one_channel(tmp_path):
+    Image.new("L", (12, 10), 200).save(tmp_path / "a.png")
+    data = untwine.dataset(str(tmp_path))
+    assert data.shape == (1, 10, 12)
+    assert data.take([0]).unique().item() == pytest.approx(200 / 255)
+
+
+def test_folder_resizes_on_request(tmp_path):
+    write_folder(tmp_path)
+    Image.new("RGB", (40, 30)).save(tmp_path / "odd.png")
+    with pytest.raises(DataError, match=r"size=64\n  odd.png: 40x30 pixels"):
+        untwine.dataset(str(tmp_path))
+    assert untwine.dataset(str(tmp_path), size=8).shape == (3, 8, 8)
+
+
+def test_folder_names_unreadable_files_one_a_line_and_skips_them_on_request(tmp_path):
+    write_folder(tmp_path)
+    (tmp_path / "broken.png").write_bytes(b"nothing")
+    cut = (tmp_path / "0.png").read_bytes()[:60]
+    (tmp_path / "cut.png").write_bytes(cut)
+    with pytest.raises(DataError) as refusal:
+        untwine.dataset(str(tmp_path))
+    first, *lines = str(refusal.value).splitlines()
+    assert first.startswith("2 of the files") and "skip=true" in first
+    assert [line.split(":")[0].strip() for line in lines] == ["broken.png", "cut.png"]
+    assert len(untwine.dataset(str(tmp_path), skip=True)) == 6
+
+
+def test_folder_without_pictures_is_refused(tmp_path):
+    with pytest.raises(DataError, match="no pictures"):
+        untwine.dataset(str(tmp_path))
+
+
+def test_folder_refuses_two_channels(tmp_path):
+    with pytest.raises(ParameterError, match="0, 1, 3 or 4"):
+        untwine.dataset("folder", path=str(tmp_path), channels=2)
+
+
+def test_array_keeps_factors_and_their_names(tmp_path):
+    data = untwine.dataset(str(write_array(tmp_path)))
+    assert data.factors.names == ("colour", "size") and data.factors.sizes == (4, 6)
+
+
+def test_vectors_take_a_gaussian_likelihood_and_a_fully_connected_network(tmp_path):
+    np.save(tmp_path / "v.npy", np.random.default_rng(0).standard_normal((40, 5)))
+    run = plan("vae", str(tmp_path / "v.npy"))
+    assert (run.network.name, run.likelihood.name) == ("mlp", "gaussian")
+    assert run.likelihood.params["squash"] is False
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"images": np.zeros((4, 1, 8, 8), np.uint8)}, "moveaxis"),
+        ({"images": np.full((4, 8, 8), 3.0)}, r"must lie in \[0, 1\]"),
+        ({"images": np.zeros((4, 8, 8), np.int32)}, "bytes, booleans or floats"),
+        ({"images": np.full((4, 8), np.nan)}, "finite numbers"),
+        ({"pictures": np.zeros((4, 8, 8))}, "name the images 'images'"),
+        ({"images": np.zeros((4, 8, 8)), "factors": np.zeros((3, 1), int)}, r"shape \(4, K\)"),
+        ({"images": np.zeros((4, 8, 8)), "factors": np.zeros((4, 1))}, "integers from 0"),
+        ({"images": np.zeros((4, 8, 8)), "factors": np.full((4, 1), -1)}, "integers from 0"),
+        (
+            {
+                "images": np.zeros((4, 8, 8)),
+                "factors": np.zeros((4, 1), int),
+                "factor_names": np.array(["a", "b"]),
+            },
+            "1 factors but 2 names",
+        ),
+    ],
+)
+def test_odd_arrays_are_refused_in_a_sentence(tmp_path, arrays, sentence):
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(DataError, match=sentence):
+        untwine.dataset(str(tmp_path / "x.npz"))
+
+
+def test_pickled_arrays_are_not_opened(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match="plain arrays"):
+        untwine.dataset(str(tmp_path / "x.npy"))
+
+
+def test_a_run_knows_its_files_by_content_not_by_place(tmp_path):
+    first = plan("vae", str(write_array(tmp_path)))
+    (tmp_path / "moved.npz").write_bytes((tmp_path / "data.npz").read_bytes())
+    assert plan("vae", str(tmp_path / "moved.npz")).hash == first.hash
+    np.savez(tmp_path / "data.npz", images=np.ones((24, 16, 16)))
+    with pytest.raises(DataError, match="not what this run was made with"):
+        datasets.make(first.data)

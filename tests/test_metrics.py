@@ -1,0 +1,221 @@
+"""Contracts over all metrics, exact values, and agreement with the reference implementation."""
+
+import inspect
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import untwine
+from untwine.errors import DataError, ParameterError
+from untwine.metrics import mig, reconstruction
+from untwine.metrics._information import discretise, entropy, mutual_information
+from untwine.registry import metrics
+from untwine.scoring import needs, reference_codes, score
+
+NAMES = list(metrics)
+KNOWN_NEEDS = {"codes", "factors", "images", "reconstructions"}
+every_metric = pytest.mark.parametrize("name", NAMES)
+of_codes = pytest.mark.parametrize(
+    "name", [name for name in NAMES if needs(metrics[name]) == ["codes", "factors"]]
+)
+
+
+def grid(*sizes):
+    return np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1).reshape(-1, len(sizes))
+
+
+@every_metric
+def test_signature_is_the_schema(name):
+    entry = metrics[name]
+    assert set(needs(entry)) <= KNOWN_NEEDS
+    for p in entry.parameters.values():
+        assert p.check(p.default) == p.default and p.help
+    assert all(
+        p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        for p in inspect.signature(entry.function).parameters.values()
+    )
+
+
+@every_metric
+def test_declaration_is_complete(name):
+    entry = metrics[name]
+    assert entry.paper in entry.description and entry.url
+    low, high = entry.facts["range"]
+    assert isinstance(entry.facts["higher_is_better"], bool)
+    assert high is None or low < high
+
+
+@every_metric
+def test_choice_survives_json(name):
+    choice = metrics.choose(name)
+    assert metrics.from_json(json.loads(json.dumps(choice.to_json()))) == choice
+
+
+@every_metric
+def test_scores_of_a_model_are_plain_floats_and_repeat(name, tiny):
+    model = untwine.build("vae", tiny, network="mlp")
+    choice = metrics.choose(name)
+    first, second = (
+        score(untwine.Representation(model, tiny, n=200), choice) for _ in range(2)
+    )
+    assert first == second
+    assert all(type(value) is float and math.isfinite(value) for value in first.values.values())
+
+
+@of_codes
+def test_perfect_codes_beat_rotated_codes_beat_noise(name):
+    factors = grid(5, 6, 7)
+    codes = reference_codes(factors)
+    values = [metrics[name].function(codes[kind], factors) for kind in ("perfect", "rotated")]
+    assert values[0] > values[1]
+    noise = metrics[name].function(codes["random"], factors)
+    assert values[1] > noise
+
+
+@of_codes
+def test_permuting_flipping_and_scaling_latents_changes_nothing(name):
+    factors = grid(5, 6, 7)
+    codes = reference_codes(factors)["rotated"]
+    changed = codes[:, [2, 0, 1]] * np.array([-4.0, 0.5, 2.0])
+    compute = metrics[name].function
+    assert compute(changed, factors) == pytest.approx(compute(codes, factors), abs=5e-3)
+
+
+@of_codes
+@pytest.mark.parametrize(
+    ("codes", "factors", "sentence"),
+    [
+        (np.zeros((5, 2)), np.zeros((4, 1), int), "the same N"),
+        (np.zeros(5), np.zeros((5, 1), int), "the same N"),
+        (np.full((5, 2), np.nan), np.zeros((5, 1), int), "NaN"),
+        (np.zeros((1, 2)), np.zeros((1, 1), int), "at least 2"),
+        (np.zeros((5, 2)), np.zeros((5, 1), int), "more than one level"),
+        (np.zeros((4, 2)), np.array([[0.5], [1], [2], [3]]), "whole numbers"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(name, codes, factors, sentence):
+    with pytest.raises(DataError, match=sentence):
+        metrics[name].function(codes, factors)
+
+
+@of_codes
+def test_torch_tensors_and_arrays_score_alike(name):
+    factors = grid(4, 5)
+    codes = reference_codes(factors)["rotated"]
+    compute = metrics[name].function
+    assert compute(torch.from_numpy(codes), torch.from_numpy(factors)) == compute(codes, factors)
+
+
+def test_bins_are_closed_on_the_left_and_the_maximum_joins_the_last():
+    assert (discretise(np.arange(21.0)[:, None], 20)[:, 0] + 1).tolist() == [*range(1, 21), 20]
+    assert (discretise(np.array([[0.0], [0.0], [1.0]]), 20)[:, 0] + 1).tolist() == [1, 1, 20]
+    assert (discretise(np.full((4, 1), 3.7), 20)[:, 0] + 1).tolist() == [11] * 4
+
+
+def test_information_of_a_known_table():
+    a = np.repeat([0, 0, 1, 1], [40, 10, 10, 40])[:, None]
+    b = np.repeat([0, 1, 0, 1], [40, 10, 10, 40])[:, None]
+    assert mutual_information(a, b)[0, 0] == pytest.approx(0.192745, abs=1e-6)
+    assert mutual_information(a, b)[0, 0] / entropy(b)[0] == pytest.approx(0.278072, abs=1e-6)
+    assert mig(np.hstack([a, 0 * a]).astype(float), b) == pytest.approx(0.278072, abs=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(5, 6, 7), (3, 4)])
+def test_mig_of_a_perfect_code_on_a_full_grid_is_one(sizes):
+    factors = grid(*sizes)
+    codes = np.hstack([factors, np.zeros((len(factors), 1))])
+    assert mig(codes, factors) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_mig_of_duplicated_or_constant_codes_is_zero():
+    factors = grid(5, 6)
+    assert mig(np.hstack([factors, factors]).astype(float), factors) == 0
+    assert mig(np.zeros((30, 3)), factors) == 0
+
+
+@pytest.mark.parametrize(
+    ("degrees", "expected"), [(0, 0.85), (15, 0.357675), (30, 0.144664), (45, 0.001945)]
+)
+def test_mig_of_a_rotated_grid(degrees, expected):
+    factors = grid(32, 32)
+    t = math.radians(degrees)
+    turn = np.array([[math.cos(t), -math.sin(t)], [math.sin(t), math.cos(t)]])
+    assert mig((factors - 15.5) @ turn.T, factors) == pytest.approx(expected, abs=2e-3)
+
+
+def test_mig_of_one_latent_takes_zero_as_the_second_best():
+    factors = np.arange(10)[:, None]
+    assert mig(factors.astype(float), factors) == pytest.approx(1.0)
+
+
+def test_mig_leaves_out_a_factor_with_one_level():
+    factors = np.hstack([grid(4, 5), np.full((20, 1), 3)])
+    assert mig(factors[:, :2].astype(float), factors) == pytest.approx(1.0)
+
+
+def test_mig_refuses_a_single_bin():
+    with pytest.raises(ParameterError, match="at least 2"):
+        mig(np.zeros((4, 1)), np.arange(4)[:, None], bins=1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 5), st.integers(1, 3))
+def test_mig_stays_between_zero_and_one(seed, latents, factors):
+    rng = np.random.default_rng(seed)
+    levels = rng.integers(4, size=(50, factors))
+    levels[:4] = np.arange(4)[:, None]
+    assert 0 <= mig(rng.standard_normal((50, latents)), levels) <= 1
+
+
+def test_mig_agrees_with_the_reference_on_every_case(shared):
+    golden = json.loads(shared("golden/golden.json").read_text())
+    checked = 0
+    for name, case in golden["cases"].items():
+        file = shared("golden") / f"{name}.npz"
+        if file.exists():
+            stored = np.load(file)
+            expected = case["fixed"]["modern"]["mig"]["discrete_mig"]
+            assert mig(stored["z_train"], stored["f_train"]) == pytest.approx(expected, abs=1e-9)
+            checked += 1
+    assert checked == 16
+
+
+def test_reconstruction_of_a_binary_image_by_one_half():
+    x = (np.arange(32).reshape(2, 1, 4, 4) % 2).astype(float)
+    found = reconstruction(x, np.full_like(x, 0.5))
+    assert found == {"squared_error": 0.25, "cross_entropy": pytest.approx(math.log(2))}
+
+
+def test_reconstruction_of_unbounded_data_has_no_cross_entropy():
+    assert set(reconstruction(np.full((2, 3), 5.0), np.zeros((2, 3)))) == {"squared_error"}
+
+
+def test_reconstruction_refuses_other_shapes():
+    with pytest.raises(DataError, match="one shape"):
+        reconstruction(np.zeros((2, 3)), np.zeros((3, 2)))
+
+
+def test_everything_is_encoded_once_for_all_metrics(tiny, monkeypatch):
+    model = untwine.build("vae", tiny, network="mlp")
+    calls = []
+    encode = model.encode
+    monkeypatch.setattr(model, "encode", lambda x: calls.append(len(x)) or encode(x))
+    representation = untwine.Representation(model, tiny, n=1000)
+    for name in NAMES * 2:
+        score(representation, metrics.choose(name))
+    codes = 1000
+    reconstructions = 1000
+    assert sum(calls) == codes + reconstructions
+
+
+def test_factors_are_asked_for_in_a_sentence_where_there_are_none():
+    data = untwine.from_arrays(np.random.default_rng(0).random((20, 8, 8)))
+    model = untwine.build("vae", data, network="mlp")
+    assert list(untwine.evaluate(model, data, n=10)) == ["reconstruction"]
+    with pytest.raises(DataError, match="no factors"):
+        untwine.evaluate(model, data, ["mig"], n=10)

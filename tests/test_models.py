@@ -1,0 +1,145 @@
+"""Contracts: what every registered model, and every pair of models, must do."""
+
+import itertools
+import json
+
+import pytest
+import torch
+
+import untwine
+from untwine.data import Shuffle
+from untwine.errors import IncompatibleError
+from untwine.registry import models
+from untwine.spec import Run, plan
+from untwine.train import State
+
+NAMES = list(models)
+PAIRS = ["+".join(pair) for pair in itertools.combinations(NAMES, 2)]
+every_model = pytest.mark.parametrize("name", NAMES)
+
+
+def make(name, data, **settings):
+    return untwine.build(name, data, latent=4, network="mlp", width=16, **settings)
+
+
+def a_batch(data, n=8):
+    index = Shuffle(len(data), n, 0, torch.device("cpu")).at(0)
+    return data.batch(index, torch.zeros((), dtype=torch.long))
+
+
+@every_model
+def test_default_recipe_trains(name, tiny):
+    model = make(name, tiny)
+    history = untwine.fit(model, tiny, steps=200, batch=16, lr=3e-3, quiet=True)
+    assert history[-1]["nll"] < history[0]["nll"]
+
+
+@every_model
+def test_every_parameter_receives_a_gradient(name, tiny):
+    model = make(name, tiny)
+    terms = model.objective(model.trace(a_batch(tiny)))
+    terms["loss"].backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None] == []
+
+
+@every_model
+def test_evaluation_is_deterministic_and_uncorrupted(name, tiny):
+    model, batch = make(name, tiny), a_batch(tiny)
+    assert torch.equal(model.encode(batch.x), model.encode(batch.x))
+    assert model.eval().corruption(batch.x)[0] is batch.x
+
+
+@every_model
+def test_building_leaves_the_random_numbers_alone(name, tiny):
+    before = torch.get_rng_state()
+    make(name, tiny)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@every_model
+def test_adversaries_leave_no_gradient_outside_themselves(name, tiny):
+    model, batch = make(name, tiny), a_batch(tiny)
+    for adversary in model.objective.adversaries():
+        own = {id(p) for p in adversary.parameters()}
+        z = model.trace(batch).z.detach()
+        adversary.adversary_loss(z, z.flip(0)).backward()
+        assert all((p.grad is not None) == (id(p) in own) for p in model.parameters())
+
+
+@every_model
+def test_resumed_training_is_bit_identical(name, tiny):
+    states = []
+    whole, again = make(name, tiny), make(name, tiny)
+
+    def keep(state: State):
+        tensors, facts = state.pack()
+        states.append(({k: v.clone() for k, v in tensors.items()}, json.loads(json.dumps(facts))))
+
+    options = {"steps": 25, "batch": 8, "quiet": True}
+    history = untwine.fit(whole, tiny, checkpoint=keep, checkpoint_every=13, **options)
+    assert untwine.fit(again, tiny, resume=states[0], **options) == history
+    for p, q in zip(whole.parameters(), again.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+@every_model
+def test_samples_reconstructions_and_traversals_have_the_shape_of_the_data(name, tiny):
+    model, x = make(name, tiny), a_batch(tiny, 3).x
+    assert model.sample(5).shape == (5, *tiny.shape)
+    assert model.reconstruct(x).shape == x.shape
+    rows = model.codes(x).shape[1]
+    assert model.traverse(x[0], torch.linspace(-1, 1, 7)).shape == (rows, 7, *tiny.shape)
+
+
+@every_model
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (3, 64, 64), (1, 64, 64)])
+def test_model_fits_usual_image_shapes(name, shape, tiny):
+    channels, side, _ = shape
+    images = torch.rand(8, side, side, channels).numpy()
+    data = untwine.from_arrays(images)
+    model = untwine.build(name, data, latent=4, width=4, hidden=8)
+    assert model.reconstruct(data.take([0, 1])).shape == (2, *shape)
+
+
+@every_model
+def test_batch_of_one_works_or_is_refused_in_a_sentence(name, tiny):
+    model = make(name, tiny)
+    try:
+        loss = model.objective(model.trace(a_batch(tiny, 1)))["loss"]
+    except IncompatibleError as refusal:
+        assert "batch" in str(refusal)
+    else:
+        assert loss.isfinite()
+
+
+@every_model
+def test_signature_is_the_schema(name):
+    entry = models[name]
+    for p in entry.parameters.values():
+        assert p.check(p.default) == p.default
+        assert p.help, f"{p.name} is not documented under Args"
+
+
+@every_model
+def test_docstring_names_its_paper(name):
+    entry = models[name]
+    assert entry.paper in entry.description
+    assert entry.title and entry.url
+
+
+@every_model
+def test_run_survives_json(name):
+    run = plan(name, "sprites", settings=["size=16"])
+    again = Run.from_json(json.loads(json.dumps(run.to_json())))
+    assert again == run and again.hash == run.hash
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_every_pair_trains_or_is_refused_with_a_reason(pair, tiny):
+    try:
+        model = make(pair, tiny)
+    except IncompatibleError as refusal:
+        assert all(name in str(refusal) for name in pair.split("+"))
+        return
+    history = untwine.fit(model, tiny, steps=3, batch=8, quiet=True)
+    assert all(value == value for value in history[-1].values())
