@@ -1,0 +1,82 @@
+"""Guards of the design: what importing costs, and what the package offers."""
+
+import ast
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import untwine
+
+SOURCE = Path(untwine.__file__).parent
+MODULES = [m.name for m in pkgutil.walk_packages([str(SOURCE)], "untwine.")]
+WEB = {"fastapi", "uvicorn", "starlette"}
+
+
+def modules_after(code):
+    """The modules loaded by a fresh interpreter after some code."""
+    text = f"{code}\nimport sys, json; print(json.dumps(sorted(sys.modules)), file=sys.__stdout__)"
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, env=os.environ
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def roots(modules):
+    return {name.partition(".")[0] for name in modules}
+
+
+def test_importing_is_cheap():
+    loaded = modules_after("import untwine")
+    assert not roots(loaded) & {"ray", "matplotlib", "pandas", "torch", *WEB}
+    assert len({name for name in loaded if name.startswith("untwine")}) == 1
+
+
+def test_training_loads_neither_ray_nor_matplotlib_nor_pandas_nor_the_web():
+    everything = "import untwine\nfor name in untwine.__all__: getattr(untwine, name)"
+    loaded = modules_after(everything)
+    assert "torch" in loaded
+    assert not roots(loaded) & {"ray", "matplotlib", "pandas", "jinja2", "PIL", "pooch", *WEB}
+    added = loaded - modules_after("import torch, torch.nn, safetensors.torch, filelock")
+    assert len({name for name in added if not name.startswith(("torch", "numpy"))}) <= 60
+
+
+def test_help_does_not_load_torch():
+    code = "import sys; sys.argv = ['untwine', '--help']\nfrom untwine.cli import main\n"
+    loaded = modules_after(code + "try: main()\nexcept SystemExit: pass")
+    assert "typer" in loaded and not roots(loaded) & {"torch", "numpy", "matplotlib"}
+
+
+def test_everything_listed_can_be_imported_and_nothing_else_is_public():
+    for module in MODULES:
+        importlib.import_module(module)
+    for name in untwine.__all__:
+        assert not isinstance(getattr(untwine, name), types.ModuleType), f"{name} hides a module"
+    public = {name for name in vars(untwine) if not name.startswith("_")}
+    submodules = {name.split(".")[1] for name in MODULES}
+    assert public - submodules - {"lazy_loader"} <= set(untwine.__all__)
+    assert sorted(untwine.__all__) == sorted(set(untwine.__all__))
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.name)
+def test_functions_are_short_and_annotated(path):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.end_lineno - node.body[0].lineno
+            documented = ast.get_docstring(node)
+            length = body - (len(documented.splitlines()) if documented else 0)
+            assert length <= 50, f"{node.name} has {length} lines"
+            assert node.returns is not None, f"{node.name} has no return annotation"
+
+
+def test_nothing_is_ever_unpickled():
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text("utf-8")
+        for word in ("import pickle", "torch.load(", "allow_pickle=True", "yaml.load("):
+            assert word not in text, f"{path.name} has {word}"
