@@ -96,11 +96,12 @@ def markdown_page(kind: str) -> str:
         entry = registry[name]
         sections.append(f"## {entry.name}")
         sections.append(_without_examples(entry))
-        sections += [
+        items = [
             f"- `{p.name}` = {_shown(p.default)} ({p.type_name}): {p.help}"
             for p in entry.parameters.values()
         ]
-    return "\n\n".join(sections).replace("\n\n- ", "\n- ") + "\n"
+        sections += ["\n".join(items)] if items else []
+    return "\n\n".join(sections) + "\n"
 
 
 def _without_examples(entry: Entry) -> str:

@@ -1,0 +1,43 @@
+# Each target makes what it needs, the virtual environment included, and does nothing twice.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check docs bench reproduce clean
+
+# Train on the embedded sprites for about two minutes, score the model, write its report.
+demo: $(READY)
+	@RUN=$$($(BIN)/untwine train beta-tcvae sprites --set size=32 --set beta=6 --steps 6000 --lr 1e-3) \
+	  && $(BIN)/untwine evaluate "$$RUN" \
+	  && printf 'report: ' && $(BIN)/untwine report "$$RUN"
+
+test: $(READY)
+	$(BIN)/pytest --numprocesses auto
+
+# Format, lint and types; changes nothing.
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+# Write the tables and pages that come from the registries.
+docs: $(READY)
+	$(BIN)/python docs/generate.py
+
+# Ratios, each measured in one interleaved run.
+bench: $(READY)
+	$(BIN)/python benchmarks/train.py
+	$(BIN)/python benchmarks/data.py
+
+# What takes minutes: the slow tests.
+reproduce: $(READY)
+	$(BIN)/pytest -m slow || test $$? -eq 5
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $@
