@@ -38,7 +38,11 @@ def test_the_road_from_data_to_report(untwine_command, runs):
     assert (runs / out.strip().rpartition("/")[2] / "done.json").exists()
     code, out, _ = untwine_command("evaluate beta-vae --examples 50 -q")
     assert code == 0 and out.splitlines()[0].split("\t") == [
-        "score", "value", "random", "rotated", "perfect",
+        "score",
+        "value",
+        "random",
+        "rotated",
+        "perfect",
     ]
     code, out, _ = untwine_command("report beta-vae -q")
     assert code == 0 and out.strip().endswith("report.html")
@@ -128,7 +132,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(runs):
     line = TRAIN.replace("--steps 12", "--steps 100000")
     process = subprocess.Popen(
         [sys.executable, "-m", "untwine.cli", *line.split(), "--checkpoint-every", "5"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     deadline = time.monotonic() + 120
     while not list(runs.glob("*/states/*.safetensors")) and time.monotonic() < deadline:

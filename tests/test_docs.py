@@ -30,7 +30,9 @@ def test_the_readme_example_runs():
     assert names["codes"].shape == (3, 10) and names["images"].shape[0] == 16
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")])
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]
+)
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", path.read_text("utf-8")):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"

@@ -60,9 +60,7 @@ def test_choice_survives_json(name):
 def test_scores_of_a_model_are_plain_floats_and_repeat(name, tiny):
     model = untwine.build("vae", tiny, network="mlp")
     choice = metrics.choose(name)
-    first, second = (
-        score(untwine.Representation(model, tiny, n=200), choice) for _ in range(2)
-    )
+    first, second = (score(untwine.Representation(model, tiny, n=200), choice) for _ in range(2))
     assert first == second
     assert all(type(value) is float and math.isfinite(value) for value in first.values.values())
 

@@ -97,7 +97,11 @@ def copy(tmp_path_factory):
     (package / "datasets" / "toy_stripes.py").write_text(DATASET.lstrip(), "utf-8")
 
     def python(*arguments):
-        environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(root / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         done = subprocess.run(
             [sys.executable, *arguments], cwd=root, env=environment, capture_output=True, text=True
         )

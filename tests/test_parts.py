@@ -93,9 +93,7 @@ def test_likelihood_means_and_samples_have_the_shape_of_the_data(name):
     assert px.log_prob(torch.rand(2, 3, 8, 8)).shape == (2,)
 
 
-@pytest.mark.parametrize(
-    ("name", "parameter"), [("gaussian", "variance"), ("laplace", "scale")]
-)
+@pytest.mark.parametrize(("name", "parameter"), [("gaussian", "variance"), ("laplace", "scale")])
 def test_scales_must_be_positive(name, parameter):
     with pytest.raises(ParameterError, match="greater than 0"):
         likelihoods.make(likelihoods.choose(name, **{parameter: 0}))
@@ -111,11 +109,21 @@ def test_at_64_pixels_the_layers_are_the_papers(network, kernels):
     encoder = network().encoder(shape)
     found = layers(encoder, nn.Conv2d)
     assert [c.kernel_size[0] for c in found] == kernels
-    assert [(c.in_channels, c.out_channels) for c in found] == [(3, 32), (32, 32), (32, 64), (64, 64)]
+    assert [(c.in_channels, c.out_channels) for c in found] == [
+        (3, 32),
+        (32, 32),
+        (32, 64),
+        (64, 64),
+    ]
     assert [(f.in_features, f.out_features) for f in layers(encoder, nn.Linear)] == [(1024, 256)]
     decoder = network().decoder(10, shape)
     back = layers(decoder, nn.ConvTranspose2d)
-    assert [(c.in_channels, c.out_channels) for c in back] == [(64, 64), (64, 32), (32, 32), (32, 3)]
+    assert [(c.in_channels, c.out_channels) for c in back] == [
+        (64, 64),
+        (64, 32),
+        (32, 32),
+        (32, 3),
+    ]
     assert all((c.kernel_size[0], c.stride[0], c.padding[0]) == (4, 2, 1) for c in back)
     full = [(f.in_features, f.out_features) for f in layers(decoder, nn.Linear)]
     assert full == [(10, 256), (256, 1024)]
@@ -138,9 +146,7 @@ def test_the_fully_connected_pair_for_dsprites():
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    st.sampled_from(list(networks)), st.integers(1, 4), st.integers(8, 80), st.integers(8, 80)
-)
+@given(st.sampled_from(list(networks)), st.integers(1, 4), st.integers(8, 80), st.integers(8, 80))
 def test_networks_return_to_any_image_shape(name, channels, height, width):
     network = networks.make(networks.choose(name, width=4))
     shape = torch.Size((channels, height, width))
@@ -156,19 +162,28 @@ def test_networks_take_the_largest_image():
 
 @pytest.mark.parametrize(
     ("shape", "sentence"),
-    [((5,), "network mlp"), ((1, 7, 64), "8 to 256"), ((1, 64, 257), "8 to 256"), ((5, 64, 64), "1 to 4")],
+    [
+        ((5,), "network mlp"),
+        ((1, 7, 64), "8 to 256"),
+        ((1, 64, 257), "8 to 256"),
+        ((5, 64, 64), "1 to 4"),
+    ],
 )
 def test_shapes_that_do_not_fit_are_refused(shape, sentence):
     with pytest.raises(IncompatibleError, match=sentence):
         conv().encoder(torch.Size(shape))
 
 
-@pytest.mark.parametrize("make", [lambda: conv(width=0), lambda: mlp(depth=0), lambda: mlp_tanh(width=0)])
+@pytest.mark.parametrize(
+    "make", [lambda: conv(width=0), lambda: mlp(depth=0), lambda: mlp_tanh(width=0)]
+)
 def test_empty_networks_are_refused(make):
     with pytest.raises(ParameterError, match="at least"):
         make()
 
 
-@pytest.mark.parametrize(("step", "value"), [(0, 0.0), (25_000, 6.25), (100_000, 25.0), (10**6, 25.0)])
+@pytest.mark.parametrize(
+    ("step", "value"), [(0, 0.0), (25_000, 6.25), (100_000, 25.0), (10**6, 25.0)]
+)
 def test_linear_schedule(step, value):
     assert linear(0.0, 25.0, 100_000)(torch.tensor(step)).item() == value

@@ -51,9 +51,18 @@ def test_the_page_is_well_formed(page):
 @pytest.mark.parametrize(
     "part",
     [
-        "β-TCVAE on sprites", "Mutual information gap", "What each latent does", "Reconstructions",
-        "Samples", "Which latent knows which factor", "orientation", "Training", "Specification",
-        "<svg", "currentColor", "untwine train beta-tcvae sprites",
+        "β-TCVAE on sprites",
+        "Mutual information gap",
+        "What each latent does",
+        "Reconstructions",
+        "Samples",
+        "Which latent knows which factor",
+        "orientation",
+        "Training",
+        "Specification",
+        "<svg",
+        "currentColor",
+        "untwine train beta-tcvae sprites",
     ],
 )
 def test_the_page_shows_everything(page, part):
@@ -71,10 +80,16 @@ def test_the_command_makes_the_same_run_again():
     options = dict(zip(words[2::2], words[3::2], strict=True))
     settings = [b for a, b in zip(words[2::2], words[3::2], strict=True) if a == "--set"]
     again = plan(
-        words[0], words[1], settings=settings,
-        network=options["--network"], likelihood=options["--likelihood"],
-        latent=int(options["--latent"]), steps=int(options["--steps"]),
-        batch=int(options["--batch"]), lr=float(options["--lr"]), seed=int(options["--seed"]),
+        words[0],
+        words[1],
+        settings=settings,
+        network=options["--network"],
+        likelihood=options["--likelihood"],
+        latent=int(options["--latent"]),
+        steps=int(options["--steps"]),
+        batch=int(options["--batch"]),
+        lr=float(options["--lr"]),
+        seed=int(options["--seed"]),
     )
     assert again == spec
 

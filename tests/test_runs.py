@@ -95,7 +95,9 @@ def test_a_killed_run_ends_with_identical_weights_history_and_scores(tmp_path, u
 
 
 # Calls 1 and 2 write run.json; then each state is a file and its directory.
-@pytest.mark.parametrize(("call", "cut"), [(1, False), (3, True), (5, False), (6, False), (9, True)])
+@pytest.mark.parametrize(
+    ("call", "cut"), [(1, False), (3, True), (5, False), (6, False), (9, True)]
+)
 def test_a_run_killed_while_it_writes_goes_on_exactly(tmp_path, undisturbed, call, cut):
     process = child(tmp_path, DIE_WHILE_WRITING.format(call=call, cut=cut))
     process.communicate()
@@ -120,7 +122,9 @@ def test_an_interrupted_run_saves_and_goes_on_exactly(tmp_path, undisturbed):
 
 def test_a_second_process_is_refused_and_a_dead_one_does_not_block(tmp_path, undisturbed):
     path = tmp_path / spec().directory
-    slow = DIE_AT_STEP.format(step=-1).replace("record(self, terms)", "record(self, terms); signal.pause()")
+    slow = DIE_AT_STEP.format(step=-1).replace(
+        "record(self, terms)", "record(self, terms); signal.pause()"
+    )
     process = child(tmp_path, slow)
     wait_for(lambda: (path / ".owner").exists() and (path / "run.json").exists())
     with pytest.raises(RunError, match=f"worked on by process {process.pid}"):
@@ -244,7 +248,9 @@ def test_only_new_metrics_are_computed(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(
         "untwine.scoring.score",
-        lambda rep, choice, score=untwine.scoring.score: calls.append(choice.name) or score(rep, choice),
+        lambda rep, choice, score=untwine.scoring.score: (
+            calls.append(choice.name) or score(rep, choice)
+        ),
     )
     both = evaluate_run(path, ["mig", "reconstruction"], n=50)
     assert both["mig"] == first["mig"] and calls == ["reconstruction"]

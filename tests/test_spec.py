@@ -67,7 +67,9 @@ def test_mistakes_are_told_in_a_sentence(arguments, error, sentence):
 
 def test_recipes_that_clash_are_named():
     twice = [Choice("beta-vae", {"beta": 2.0}), Choice("beta-vae", {"beta": 2.0})]
-    with pytest.raises(IncompatibleError, match=r"beta-vae and beta-vae do not combine: .*\['kl'\]"):
+    with pytest.raises(
+        IncompatibleError, match=r"beta-vae and beta-vae do not combine: .*\['kl'\]"
+    ):
         compose(twice)
 
 
@@ -146,5 +148,5 @@ def test_a_name_is_taken_once():
 
 
 def test_unknown_names_list_what_there_is_when_nothing_is_near():
-    with pytest.raises(UnknownNameError, match="there are: .*vae"):
+    with pytest.raises(UnknownNameError, match=r"there are: .*vae"):
         models["zzzzzz"]

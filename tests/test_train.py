@@ -17,7 +17,8 @@ def make(data, **settings):
 
 def test_same_seed_same_result_other_seed_other_result(tiny):
     a, b, c = (
-        untwine.fit(make(tiny), tiny, steps=12, batch=8, seed=seed, quiet=True) for seed in (1, 1, 2)
+        untwine.fit(make(tiny), tiny, steps=12, batch=8, seed=seed, quiet=True)
+        for seed in (1, 1, 2)
     )
     assert a == b and a != c
 
@@ -40,7 +41,7 @@ def test_divergence_stops_with_a_sentence_and_is_never_checkpointed(tiny):
     def keep(state):
         saved.extend(v.clone() for k, v in state.pack()[0].items() if k.startswith("model."))
 
-    with pytest.raises(RunError, match="NaN or infinite between steps .* lower the learning rate"):
+    with pytest.raises(RunError, match=r"NaN or infinite between steps .* lower the learning rate"):
         untwine.fit(
             make(tiny),
             tiny,
@@ -58,8 +59,13 @@ def test_asking_to_stop_hands_over_the_state_first(tiny):
     seen = []
     with pytest.raises(KeyboardInterrupt):
         untwine.fit(
-            make(tiny), tiny, steps=100, batch=8, quiet=True,
-            checkpoint=lambda state: seen.append(state.step), stop=iter([False] * 5 + [True]).__next__,
+            make(tiny),
+            tiny,
+            steps=100,
+            batch=8,
+            quiet=True,
+            checkpoint=lambda state: seen.append(state.step),
+            stop=iter([False] * 5 + [True]).__next__,
         )
     assert seen == [5]
 
@@ -107,12 +113,11 @@ def test_a_model_that_cannot_be_compiled_trains_plainly_with_a_warning(tiny, mon
     assert slow == untwine.fit(make(tiny), tiny, compile="no", **options)
 
 
-def test_compiling_is_decided_by_the_run_alone(tiny):
-    assert not compile_pays(1000, 64, tiny, "auto")
-    assert compile_pays(10**7, 64, tiny, "auto")
-    assert compile_pays(1, 1, tiny, "yes") and not compile_pays(10**9, 64, tiny, "no")
-    vectors = untwine.from_arrays(np.zeros((9, 3)))
-    assert not compile_pays(10**9, 64, vectors, "auto")
+def test_compiling_is_decided_by_the_run_and_the_device():
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert not compile_pays(10**15, cpu, "auto") and compile_pays(1, cpu, "yes")
+    assert compile_pays(10**15, gpu, "auto") and not compile_pays(10**6, gpu, "auto")
+    assert not compile_pays(10**15, gpu, "no")
 
 
 @pytest.mark.parametrize("name", ["tpu", "gpu", ""])

@@ -108,7 +108,9 @@ def test_the_probe_leaves_running_statistics_alone(tiny):
     def encoder(shape):
         return nn.Sequential(nn.Flatten(), nn.Linear(shape.numel(), 4), nn.BatchNorm1d(4))
 
-    network = Network(4, encoder, lambda code, shape: nn.Sequential(nn.Linear(code, 256), nn.Unflatten(1, shape)))
+    network = Network(
+        4, encoder, lambda code, shape: nn.Sequential(nn.Linear(code, 256), nn.Unflatten(1, shape))
+    )
     model = Recipe().build(Sizes(tiny.shape), network, gaussian())
     assert model.encoder[2].num_batches_tracked == 0
     assert torch.equal(model.encoder[2].running_mean, torch.zeros(4))

@@ -54,7 +54,8 @@ def train(
     device: Device = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all by default.")] = None,
     compile: Annotated[
-        Literal["auto", "yes", "no"], typer.Option(help="Compile the model; auto for long runs.")
+        Literal["auto", "yes", "no"],
+        typer.Option(help="Compile the model; auto: long runs on a GPU."),
     ] = "auto",
     checkpoint_every: Annotated[
         int, typer.Option(min=1, help="Steps between two saved states.")

@@ -25,7 +25,7 @@ Losses = Callable[[Tensor, Tensor | None, Tensor], tuple[dict[str, Tensor], Tens
 Compile = Literal["auto", "yes", "no"]
 
 COMPILE_PAYS = 2e10
-"""Pixels seen in a run above which compiling is worth its half minute (benchmarks/train.py)."""
+"""Pixels seen in a run on a GPU above which compiling is worth its half minute."""
 
 
 class State:
@@ -148,7 +148,7 @@ def fit(
         lr: learning rate.
         seed: of the order of the data and of all noise.
         device: `cpu`, `cuda`, `mps`, or `auto` for the best there is.
-        compile: whether to compile the model; `auto` does where the run is long enough.
+        compile: whether to compile the model; `auto` does for long runs on a GPU.
         resume: what `State.pack` gave, to go on from there.
         checkpoint: called with the state every `checkpoint_every` steps and when stopped.
         checkpoint_every: steps between two calls.
@@ -172,7 +172,8 @@ def fit(
     state = State(model, lr)
     clock = torch.zeros((), dtype=torch.long, device=place)
     with forked(seed), progress(steps, "training", quiet=quiet) as show:
-        losses = loss_function(model, compile_pays(steps, batch, data, compile))
+        pixels = steps * batch * data.shape.numel()
+        losses = loss_function(model, compile_pays(pixels, place, compile))
         if resume:
             state.unpack(*resume)
         clock.fill_(state.step)
@@ -229,11 +230,15 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def compile_pays(steps: int, batch: int, data: Dataset, choice: Compile) -> bool:
-    """Whether to compile: a function of the run alone, so that a resumed run decides alike."""
+def compile_pays(pixels: int, device: torch.device, choice: Compile) -> bool:
+    """Whether to compile, for a run that sees so many pixels.
+
+    Never decided by a clock, so that the same run decides alike each time. On a CPU the plain loop
+    is as fast (`benchmarks/train.py`), so it is compiled there only when asked for.
+    """
     if choice != "auto":
         return choice == "yes"
-    return len(data.shape) == 3 and steps * batch * data.shape.numel() >= COMPILE_PAYS
+    return device.type == "cuda" and pixels >= COMPILE_PAYS
 
 
 def loss_function(model: VAE, compiled: bool) -> Losses:
