@@ -10,7 +10,9 @@ from torch import nn
 
 from untwine.errors import IncompatibleError, ParameterError
 from untwine.parts.gaussian import Gaussian
+from untwine.parts.groups import product_of_experts, rows_of
 from untwine.parts.likelihoods import bernoulli, gaussian, laplace
+from untwine.parts.mixture import Mixture, categorical_kl, kl_to_each, uniform_kl
 from untwine.parts.nets import conv, conv_k4, mlp, mlp_tanh
 from untwine.parts.schedules import linear
 from untwine.registry import likelihoods, networks
@@ -187,3 +189,68 @@ def test_empty_networks_are_refused(make):
 )
 def test_linear_schedule(step, value):
     assert linear(0.0, 25.0, 100_000)(torch.tensor(step)).item() == value
+
+
+def test_mixture_of_one_component_is_the_component():
+    part = Gaussian(double(0.5, -1)[None], double(0.2, 0.1)[None])
+    z = torch.randn(5, 2).double()
+    mixture = Mixture.even(part)
+    assert torch.allclose(mixture.log_prob(z), part.log_prob(z))
+
+
+def test_mixture_is_invariant_to_the_order_of_its_components():
+    mean, logvar, logits = torch.randn(2, 4, 3), torch.randn(4, 3), torch.randn(4)
+    order = torch.tensor([2, 0, 3, 1])
+    weight = logits.log_softmax(0)
+    a = Mixture(Gaussian(mean[0], logvar), weight)
+    b = Mixture(Gaussian(mean[0][order], logvar[order]), weight[order])
+    z = torch.randn(6, 3)
+    assert torch.allclose(a.log_prob(z), b.log_prob(z), atol=1e-6)
+
+
+def test_mixture_samples_follow_the_weights_and_the_shapes():
+    torch.manual_seed(0)
+    parts = Gaussian(double(-5, 5)[:, None], torch.full((2, 1), -4.0).double())
+    mixture = Mixture(parts, double(0.2, 0.8).log())
+    z = mixture.sample((20_000,))
+    assert z.shape == (20_000, 1)
+    assert (z > 0).double().mean().item() == pytest.approx(0.8, abs=0.01)
+    several = Mixture(Gaussian(torch.randn(7, 2, 3), torch.zeros(7, 2, 3)), torch.zeros(2) - 0.7)
+    assert several.sample().shape == (7, 3) and several.sample((4,)).shape == (4, 7, 3)
+
+
+def test_discrete_divergences():
+    rho = double(0.7310586, 0.2689414)
+    assert uniform_kl(rho).item() == pytest.approx(0.1109441, abs=1e-7)
+    assert uniform_kl(double(1, 0, 0, 0)).item() == pytest.approx(math.log(4))
+    assert categorical_kl(rho, rho.log()).item() == pytest.approx(0, abs=1e-12)
+
+
+def test_kl_to_each_component():
+    q = Gaussian(double(0)[None], double(0)[None])
+    parts = Gaussian(double(0, 2)[:, None], torch.zeros(2, 1).double())
+    assert torch.allclose(kl_to_each(q, parts), double(0, 2)[None])
+
+
+def test_product_of_identical_experts_divides_the_variance():
+    q = Gaussian(torch.full((4, 2), 1.5).double(), torch.full((4, 2), 0.3).double())
+    g = product_of_experts(q, torch.zeros(4, dtype=torch.long))
+    assert torch.allclose(g.mean, q.mean[:1])
+    assert torch.allclose(g.variance, q.variance[:1] / 4)
+
+
+def test_product_of_experts_survives_extreme_precisions():
+    q = Gaussian(torch.tensor([[1.0], [2.0]]), torch.tensor([[-200.0], [150.0]]))
+    g = product_of_experts(q, torch.tensor([0, 0]))
+    assert g.mean.item() == 1.0 and g.logvar.item() == -200.0
+
+
+def test_product_of_experts_keeps_groups_apart_whatever_their_order():
+    q = Gaussian(torch.randn(6, 2).double(), torch.randn(6, 2).double())
+    rows = torch.tensor([0, 1, 0, 2, 1, 0])
+    g = product_of_experts(q, rows)
+    order = torch.tensor([5, 3, 1, 0, 4, 2])
+    again = product_of_experts(Gaussian(q.mean[order], q.logvar[order]), rows[order])
+    assert torch.allclose(g.mean, again.mean) and torch.allclose(g.logvar, again.logvar)
+    alone = product_of_experts(q, rows_of(None, 6, q.mean.device))
+    assert torch.allclose(alone.mean, q.mean) and torch.allclose(alone.logvar, q.logvar)

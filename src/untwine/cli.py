@@ -106,7 +106,7 @@ def train(
         say(f"stopped; the same command goes on from {out / spec.directory}")
         raise typer.Exit(130) from None
     say(f"{'already finished' if finished else 'finished'}: {path}")
-    say(f"next: untwine evaluate {path.name}   or   untwine report {path.name}")
+    say(f"next: untwine evaluate {path}   or   untwine report {path}")
     print(path)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
@@ -175,6 +175,10 @@ class Dataset:
         if self.factors is None:
             return rng.integers(len(self), size=n)
         return self.factors.draw(n, rng)
+
+    def some(self, seed: int) -> Callable[[int], Tensor]:
+        """A function that gives n examples, the same for the same seed."""
+        return lambda n: self.take(np.random.default_rng(seed).integers(len(self), size=n))
 
     def to(self, device: torch.device) -> Dataset:
         groups = None if self.groups is None else self.groups.to(device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -46,6 +46,7 @@ class Sizes:
     latent: int = 10
     features: int = 256  # width of the encoder's output
     n_train: int = 1000  # number of training examples
+    examples: Callable[[int], Tensor] | None = None  # n of them, for parts that start from data
 
 
 def _zero() -> Tensor:

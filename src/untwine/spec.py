@@ -243,7 +243,7 @@ def compose(parts: Sequence[Choice]) -> Recipe:
 
 def assemble(pieces: Design | Run, data: Dataset, *, latent: int, seed: int) -> VAE:
     """The model of a design for this data, with weights that depend on the seed alone."""
-    sizes = Sizes(data.shape, latent=latent, n_train=len(data))
+    sizes = Sizes(data.shape, latent=latent, n_train=len(data), examples=data.some(seed))
     network, likelihood = networks.make(pieces.network), likelihoods.make(pieces.likelihood)
     recipe = compose(pieces.model)
     with forked(seed):

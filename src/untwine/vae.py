@@ -71,9 +71,10 @@ class VAE(nn.Module):
         decoder: nn.Module,
         likelihood: Likelihood,
         objective: Objective,
+        draws: int = 1,
     ) -> None:
         super().__init__()
-        self.sizes = sizes
+        self.sizes, self.draws = sizes, draws
         self.corruption, self.encoder, self.latents = corruption, encoder, latents
         self.mapping, self.decoder, self.likelihood = mapping, decoder, likelihood
         self.objective = objective
@@ -90,6 +91,8 @@ class VAE(nn.Module):
     ) -> tuple[Tensor, dict[str, Latent], Tensor]:
         """The first half of a pass: the target, the latents, and the code z (B, D)."""
         x, target = self.corruption(batch.x)
+        if self.training and self.draws > 1:
+            x, target, batch = _repeated(x, target, batch, self.draws)
         latents = self.latents(self.encoder(x), batch, self.encoder, mean=mean)
         z = [latent.per_example(mean=mean) for latent in latents.values() if latent.decoded]
         return target, latents, torch.cat(z, -1)
@@ -105,6 +108,27 @@ class VAE(nn.Module):
         """(B, D') the representation: the posterior mean through the mapping."""
         with evaluation(self):
             return self.mapping(self.codes(x, group))[0]
+
+    @torch.no_grad()
+    def encode_group(self, x: Tensor, group: Tensor | None = None) -> Tensor:
+        """(R, D) the posterior mean of what each of R groups shares, in the order of their ids."""
+        with evaluation(self), forked(0):
+            _, latents, _ = self.infer(Batch(x, group), mean=True)
+        shared = [latent.draw.mean for latent in latents.values() if latent.rows is not None]
+        if not shared:
+            raise IncompatibleError("this model has no latent that a group shares; use encode")
+        return torch.cat(shared, -1)
+
+    @torch.no_grad()
+    def assign(self, x: Tensor) -> Tensor:
+        """(B,) the most likely cluster of each example."""
+        with evaluation(self), forked(0):
+            _, latents, z = self.infer(Batch(x), mean=True)
+            known = latents["cluster"].draw.mean if "cluster" in latents else None
+            weights = self.mapping(z)[1].get("cluster") if known is None else known
+        if weights is None:
+            raise IncompatibleError("this model has no clusters; use encode")
+        return weights.argmax(-1)
 
     @torch.no_grad()
     def decode(self, w: Tensor) -> Tensor:
@@ -182,6 +206,7 @@ class Recipe:
     latents: Callable[[Sizes], Latents] | None = None
     mapping: Callable[[Sizes], MappingSlot] | None = None
     terms: Terms = field(default_factory=dict)
+    draws: int | None = None  # samples of z per example while training
 
     def __post_init__(self) -> None:
         fixed = self.slots() & {"posterior", "prior"}
@@ -228,6 +253,7 @@ class Recipe:
             objective=Objective(
                 {name: (weight, make(code)) for name, (weight, make) in self.all_terms().items()}
             ),
+            draws=self.draws or 1,
         )
         probe(model)
         return model
@@ -235,6 +261,13 @@ class Recipe:
     def all_terms(self) -> Terms:
         """The evidence lower bound with this recipe's terms added or put in place."""
         return {**ELBO, **self.terms}
+
+
+def _repeated(x: Tensor, target: Tensor, batch: Batch, draws: int) -> tuple[Tensor, Tensor, Batch]:
+    """Everything of a batch `draws` times, the copies of an example side by side."""
+    x, target = x.repeat_interleave(draws, 0), target.repeat_interleave(draws, 0)
+    group = None if batch.group is None else batch.group.repeat_interleave(draws, 0)
+    return x, target, Batch(x, group, batch.step)
 
 
 @torch.no_grad()

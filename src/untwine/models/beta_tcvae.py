@@ -82,8 +82,8 @@ def beta_tcvae(
     L = E_q(z|x)[−log p(x|z)] + α MI + β TC + γ DW,   MI + TC + DW = KL(q(z|x) ‖ p(z))
 
     Computed as the exact KL plus (α−1) MI + (β−1) TC + (γ−1) DW, which has the same expectation
-    and less noise. Minibatch-weighted estimates of TC are biased by a constant; only their
-    gradient matters. Estimates depend on the batch size.
+    and less noise. Minibatch-weighted estimates of TC are too large by the constant (D−1) log N; only
+    their gradient matters. Estimates depend on the batch size.
 
     Args:
         beta: weight of the total correlation; 1 is the VAE, the paper takes 6, the 2019 study 1

@@ -1,0 +1,55 @@
+"""IWAE: a tighter bound from several samples per example."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from untwine.errors import ParameterError
+from untwine.parts.terms import KL, NegLogLikelihood
+from untwine.records import Trace
+from untwine.registry import model
+from untwine.slots import Term
+from untwine.vae import Recipe
+
+
+class ImportanceBound(Term):
+    """−log (1/K) Σ_k p(x|z_k) p(z_k) / q(z_k|x), (B,); Burda et al., eq. 8.
+
+    Outside training there is one draw per example, and this is the one-sample bound. Refuses
+    latents without a prior density or shared by a group.
+    """
+
+    def forward(self, trace: Trace) -> Tensor:
+        draws = len(trace.target) // len(trace.batch.x)
+        weights = trace.log_weight().view(-1, draws)  # (B, K)
+        return math.log(draws) - weights.logsumexp(1)
+
+
+@model(
+    title="IWAE",
+    paper="Burda et al., 2016",
+    url="https://arxiv.org/abs/1509.00519",
+    bibtex="""@inproceedings{burda2016importance,
+  title = {Importance Weighted Autoencoders},
+  author = {Burda, Yuri and Grosse, Roger and Salakhutdinov, Ruslan},
+  booktitle = {International Conference on Learning Representations},
+  year = {2016}
+}""",
+)
+def iwae(*, draws: int = 5) -> Recipe:
+    """Maximise a bound from K importance-weighted samples (Burda et al., 2016).
+
+    L = −E log (1/K) Σ_k p(x|z_k) p(z_k) / q(z_k|x)
+
+    An option of any model whose latents have densities: the terms `nll` and `kl` are then only
+    logged. K = 1 is the VAE with a one-sample KL.
+
+    Args:
+        draws: K, samples per example; the paper takes 1, 5 and 50.
+    """
+    if draws < 1:
+        raise ParameterError(f"iwae.draws must be at least 1, not {draws}")
+    terms = {"bound": (1.0, ImportanceBound), "nll": (0.0, NegLogLikelihood), "kl": (0.0, KL)}
+    return Recipe(terms=terms, draws=draws)
