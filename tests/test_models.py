@@ -18,8 +18,8 @@ PAIRS = ["+".join(pair) for pair in itertools.combinations(NAMES, 2)]
 every_model = pytest.mark.parametrize("name", NAMES)
 
 
-def make(name, data, **settings):
-    return untwine.build(name, data, latent=4, network="mlp", width=16, **settings)
+def make(name, data):
+    return untwine.build(name, data, latent=4, network="mlp", **{"mlp.width": 16})
 
 
 def a_batch(data, n=8):
@@ -97,7 +97,7 @@ def test_model_fits_usual_image_shapes(name, shape, tiny):
     channels, side, _ = shape
     images = torch.rand(8, side, side, channels).numpy()
     data = untwine.from_arrays(images)
-    model = untwine.build(name, data, latent=4, width=4, hidden=8)
+    model = untwine.build(name, data, latent=4, **{"conv.width": 4, "conv.hidden": 8})
     assert model.reconstruct(data.take([0, 1])).shape == (2, *shape)
 
 

@@ -69,7 +69,17 @@ class KLPart(Term):
         return marginals.sum(-1) - p.log_prob(z)
 
 
-@model(title="β-TCVAE", paper="Chen et al., 2018", url="https://arxiv.org/abs/1802.04942")
+@model(
+    title="β-TCVAE",
+    paper="Chen et al., 2018",
+    url="https://arxiv.org/abs/1802.04942",
+    bibtex="""@inproceedings{chen2018isolating,
+  title = {Isolating Sources of Disentanglement in Variational Autoencoders},
+  author = {Chen, Ricky T. Q. and Li, Xuechen and Grosse, Roger B. and Duvenaud, David K.},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2018}
+}""",
+)
 def beta_tcvae(
     *,
     beta: float = 6.0,
@@ -82,8 +92,8 @@ def beta_tcvae(
     L = E_q(z|x)[−log p(x|z)] + α MI + β TC + γ DW,   MI + TC + DW = KL(q(z|x) ‖ p(z))
 
     Computed as the exact KL plus (α−1) MI + (β−1) TC + (γ−1) DW, which has the same expectation
-    and less noise. Minibatch-weighted estimates of TC are too large by the constant (D−1) log N; only
-    their gradient matters. Estimates depend on the batch size.
+    and less noise. Minibatch-weighted estimates of TC are too large by the constant (D−1) log N;
+    only their gradient matters. Estimates depend on the batch size.
 
     Args:
         beta: weight of the total correlation; 1 is the VAE, the paper takes 6, the 2019 study 1

@@ -10,6 +10,13 @@ from untwine.vae import Recipe
     title="β-VAE",
     paper="Higgins et al., 2017",
     url="https://openreview.net/forum?id=Sy2fzU9gl",
+    bibtex="""@inproceedings{higgins2017beta,
+  title = {beta-VAE: Learning Basic Visual Concepts with a Constrained Variational Framework},
+  author = {Higgins, Irina and Matthey, Loic and Pal, Arka and Burgess, Christopher and
+    Glorot, Xavier and Botvinick, Matthew and Mohamed, Shakir and Lerchner, Alexander},
+  booktitle = {International Conference on Learning Representations},
+  year = {2017}
+}""",
 )
 def beta_vae(*, beta: float = 4.0) -> Recipe:
     """Press the posterior towards the prior with weight β (Higgins et al., 2017).

@@ -4,7 +4,17 @@ from untwine.registry import model
 from untwine.vae import Recipe
 
 
-@model(title="VAE", paper="Kingma and Welling, 2014", url="https://arxiv.org/abs/1312.6114")
+@model(
+    title="VAE",
+    paper="Kingma and Welling, 2014",
+    url="https://arxiv.org/abs/1312.6114",
+    bibtex="""@inproceedings{kingma2014auto,
+  title = {Auto-Encoding Variational Bayes},
+  author = {Kingma, Diederik P. and Welling, Max},
+  booktitle = {International Conference on Learning Representations},
+  year = {2014}
+}""",
+)
 def vae() -> Recipe:
     """Maximise the evidence lower bound (Kingma and Welling, 2014).
 

@@ -1,0 +1,50 @@
+"""Moments of the aggregate posterior, penalised by both kinds of DIP-VAE."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from untwine.errors import IncompatibleError
+from untwine.parts.gaussian import Gaussian
+from untwine.records import Sizes, Trace
+from untwine.slots import Term
+
+Of = Literal["mean", "code"]
+
+
+def covariance(q: Gaussian, of: Of) -> Tensor:
+    """(D, D) population covariance over the batch: of the posterior means, or of the code z itself.
+
+    Cov z = Cov μ + diag E[σ²], the law of total covariance.
+    """
+    if len(q.mean) < 2:
+        raise IncompatibleError("a covariance needs a batch of at least 2 examples")
+    d = q.mean - q.mean.mean(0)
+    of_means = d.T @ d / len(d)
+    return of_means if of == "mean" else of_means + torch.diag(q.variance.mean(0))
+
+
+class OffDiagonal(Term):
+    """Σ_{a≠b} S_ab², over ordered pairs, ()."""
+
+    def __init__(self, sizes: Sizes, of: Of) -> None:
+        super().__init__(sizes)
+        self.of: Of = of
+
+    def forward(self, trace: Trace) -> Tensor:
+        s = covariance(trace.density(self), self.of)
+        return (s - torch.diag(s.diagonal())).square().sum()
+
+
+class Diagonal(Term):
+    """Σ_a (S_aa − 1)², ()."""
+
+    def __init__(self, sizes: Sizes, of: Of) -> None:
+        super().__init__(sizes)
+        self.of: Of = of
+
+    def forward(self, trace: Trace) -> Tensor:
+        return (covariance(trace.density(self), self.of).diagonal() - 1).square().sum()
