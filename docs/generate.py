@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+from untwine import compositions
 from untwine.catalogue import KINDS, markdown_page, markdown_table
 
 ROOT = Path(__file__).parent.parent
@@ -22,21 +23,21 @@ def readme() -> str:
 
 def pages() -> dict[Path, str]:
     made = {ROOT / "docs" / f"{kind}.md": markdown_page(kind) for kind in KINDS}
+    made[ROOT / "docs" / "compositions.md"] = compositions.markdown()
     return {ROOT / "README.md": readme(), **made}
 
 
 def main() -> int:
+    made = pages()
     stale = [
-        path
-        for path, text in pages().items()
-        if not path.exists() or path.read_text("utf-8") != text
+        path for path, text in made.items() if not path.exists() or path.read_text("utf-8") != text
     ]
     if "--check" in sys.argv:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is out of date; run: make docs")
         return 1 if stale else 0
     for path in stale:
-        path.write_text(pages()[path], "utf-8")
+        path.write_text(made[path], "utf-8")
         print(f"wrote {path.relative_to(ROOT)}")
     return 0
 

@@ -29,7 +29,12 @@ class Size(Term):
         return trace.z.abs().sum(-1)
 
 
-@model(title="Toy VAE", paper="Nobody, 2026", url="https://example.org")
+@model(
+    title="Toy VAE",
+    paper="Nobody, 2026",
+    url="https://example.org",
+    bibtex="@misc{nobody2026toy,\\n  title = {Toy},\\n  author = {Nobody},\\n  year = {2026}\\n}",
+)
 def toy_vae(*, weight: float = 1.0) -> Recipe:
     """Keep codes small (Nobody, 2026).
 

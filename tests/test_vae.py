@@ -130,3 +130,11 @@ def test_sums_over_pixels_and_latents_mean_over_the_batch(tiny):
     bce = nn.functional.binary_cross_entropy_with_logits(logits, x, reduction="sum") / 3
     assert torch.allclose(terms["nll"], bce)
     assert torch.allclose(terms["kl"], q.kl().mean())
+
+
+def test_a_plain_model_has_no_groups_and_no_clusters(tiny):
+    model, x = untwine.build("vae", tiny), tiny.take([0])
+    with pytest.raises(untwine.IncompatibleError, match="no latent that a group shares"):
+        model.encode_group(x)
+    with pytest.raises(untwine.IncompatibleError, match="no clusters"):
+        model.assign(x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
+from untwine.compositions import partners
 from untwine.registry import Entry, Registry, datasets, likelihoods, metrics, models, networks
 
 Rows = list[list[str]]
@@ -85,6 +86,10 @@ def page(kind: str, name: str) -> str:
         ]
     for label, cell in list(zip(header, row(entry), strict=True))[3:]:
         lines.append(f"{label}: {cell}")
+    if kind == "models":
+        yes, no = partners(entry.name)
+        lines += [f"combines with: {', '.join(yes)}", f"not with: {', '.join(no) or 'none'}"]
+        lines += ["", entry.facts["bibtex"]]
     return "\n".join(lines).rstrip()
 
 

@@ -1,7 +1,5 @@
 """The command `untwine`. Heavy modules are imported inside the commands that need them."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence
@@ -145,7 +143,7 @@ def evaluate(
         show_table(["score", "value", "random", "rotated", "perfect"], score_rows(scores))
 
 
-def score_rows(scores: dict[str, Score]) -> list[list[str]]:
+def score_rows(scores: "dict[str, Score]") -> list[list[str]]:
     """A row per value: its name, and how noise, a rotation and the true factors would do."""
     return [
         [
@@ -180,6 +178,21 @@ def report(
 
 
 @app.command()
+def cite(
+    model: Annotated[str, typer.Argument(help="A model, or several: jigsaw+beta-tcvae.")],
+) -> None:
+    """Print the BibTeX of exactly the models that are used.
+
+    \b
+    Example:
+      untwine cite jigsaw+beta-tcvae
+    """
+    from untwine.compositions import citations
+
+    print("\n\n".join(citations(model)))
+
+
+@app.command()
 def runs(out: Out = Path("runs")) -> None:
     """List the runs that are there, with their state and scores."""
     from untwine.runs import describe_runs
@@ -202,10 +215,17 @@ def catalogue(kind: str) -> typer.Typer:
     def everything(
         context: typer.Context,
         markdown: Annotated[bool, typer.Option(help="Print a Markdown table.")] = False,
+        pairs: Annotated[
+            bool,
+            typer.Option(hidden=kind != "models", help="Which models combine, by building all."),
+        ] = False,
     ) -> None:
         from untwine.catalogue import markdown_table, table
 
         if context.invoked_subcommand:
+            return
+        if pairs and kind == "models":
+            show_pairs()
             return
         if markdown:
             print(markdown_table(kind))
@@ -224,6 +244,17 @@ def catalogue(kind: str) -> typer.Typer:
 
 for _kind in ("models", "datasets", "metrics", "networks", "likelihoods"):
     app.add_typer(catalogue(_kind), name=_kind)
+
+
+def show_pairs() -> None:
+    """The matrix of pairs, and the reasons of those refused."""
+    from untwine.compositions import matrix, refusals
+
+    found = refusals()
+    show_table(*matrix(found))
+    for pair, reason in found.items():
+        if reason:
+            say(f"{'+'.join(pair)}: {reason}")
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
