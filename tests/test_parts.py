@@ -90,7 +90,8 @@ def test_laplace_likelihood_is_the_density():
 
 @pytest.mark.parametrize("name", list(likelihoods))
 def test_likelihood_means_and_samples_have_the_shape_of_the_data(name):
-    px = likelihoods.make(likelihoods.choose(name)).observe(torch.randn(2, 3, 8, 8))
+    likelihood = likelihoods.make(likelihoods.choose(name))
+    px = likelihood.observe(torch.randn(2, 3 * likelihood.outputs, 8, 8))
     assert px.mean.shape == px.sample().shape == (2, 3, 8, 8)
     assert px.log_prob(torch.rand(2, 3, 8, 8)).shape == (2,)
 

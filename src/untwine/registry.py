@@ -59,12 +59,17 @@ class Entry:
 
 
 class Registry:
-    """The functions of one kind by name; the package that holds them is imported on first use."""
+    """The functions of one kind by name; the modules that hold them are imported on first use."""
 
-    def __init__(self, kind: str, package: str) -> None:
+    def __init__(self, kind: str, *modules: str) -> None:
         self.kind = kind
-        self.package = package
+        self._modules = modules
         self._entries: dict[str, Entry] = {}
+
+    def _discover(self) -> dict[str, Entry]:
+        for module in self._modules:
+            importlib.import_module(module)
+        return self._entries
 
     def register(
         self, *, title: str, paper: str, url: str = "", **facts: Any
@@ -86,12 +91,10 @@ class Registry:
         return self._entries[name.replace("_", "-")]
 
     def __contains__(self, name: str) -> bool:
-        importlib.import_module(self.package)
-        return name in self._entries
+        return name in self._discover()
 
     def __iter__(self) -> Iterator[str]:
-        importlib.import_module(self.package)
-        return iter(sorted(self._entries))
+        return iter(sorted(self._discover()))
 
     def choose(self, name: str, /, **given: object) -> Choice:
         """The name with all its numbers, checked; those not given at their defaults.
@@ -128,8 +131,8 @@ def import_all(package: str, namespace: dict[str, Any], registry: Registry) -> N
 models = Registry("model", "untwine.models")
 metrics = Registry("metric", "untwine.metrics")
 datasets = Registry("dataset", "untwine.datasets")
-networks = Registry("network", "untwine.parts.nets")
-likelihoods = Registry("likelihood", "untwine.parts.likelihoods")
+networks = Registry("network", "untwine.parts.nets", "untwine.parts.paper_nets")
+likelihoods = Registry("likelihood", "untwine.parts.likelihoods", "untwine.parts.paper_likelihoods")
 
 model = models.register
 metric = metrics.register

@@ -23,7 +23,7 @@ class Likelihood:
     outputs: int = 1
 
 
-def _total(values: Tensor) -> Tensor:
+def total(values: Tensor) -> Tensor:
     """(B, ...) -> (B,) summed over pixels and channels."""
     return values.sum(tuple(range(1, values.dim())))
 
@@ -39,7 +39,7 @@ class Bernoulli:
         return self.logits.sigmoid()
 
     def log_prob(self, x: Tensor) -> Tensor:
-        return -_total(F.binary_cross_entropy_with_logits(self.logits, x, reduction="none"))
+        return -total(F.binary_cross_entropy_with_logits(self.logits, x, reduction="none"))
 
     def sample(self) -> Tensor:
         return torch.bernoulli(self.mean)
@@ -54,7 +54,7 @@ class FixedGaussian:
 
     def log_prob(self, x: Tensor) -> Tensor:
         constant = math.log(2 * math.pi * self.variance)
-        return -_total((x - self.mean).square() / self.variance + constant) / 2
+        return -total((x - self.mean).square() / self.variance + constant) / 2
 
     def sample(self) -> Tensor:
         return self.mean + math.sqrt(self.variance) * torch.randn_like(self.mean)
@@ -68,17 +68,17 @@ class Laplace:
     scale: float
 
     def log_prob(self, x: Tensor) -> Tensor:
-        return -_total((x - self.mean).abs() / self.scale + math.log(2 * self.scale))
+        return -total((x - self.mean).abs() / self.scale + math.log(2 * self.scale))
 
     def sample(self) -> Tensor:
         return torch.distributions.Laplace(self.mean, self.scale).sample()
 
 
-def _link(squash: bool) -> Callable[[Tensor], Tensor]:
+def mean_link(squash: bool) -> Callable[[Tensor], Tensor]:
     return torch.sigmoid if squash else lambda raw: raw
 
 
-def _positive(name: str, value: float) -> float:
+def positive(name: str, value: float) -> float:
     if value <= 0:
         raise ParameterError(f"{name} must be greater than 0, not {value}")
     return value
@@ -103,8 +103,8 @@ def gaussian(*, variance: float = 0.5, squash: bool = True) -> Likelihood:
         variance: s²; 0.5 is the plain sum of squares, UG-VAE uses 0.2.
         squash: pass the mean through a sigmoid, for data in [0, 1].
     """
-    _positive("gaussian.variance", variance)
-    link = _link(squash)
+    positive("gaussian.variance", variance)
+    link = mean_link(squash)
     return Likelihood(lambda raw: FixedGaussian(link(raw), variance))
 
 
@@ -116,6 +116,6 @@ def laplace(*, scale: float = 1.0, squash: bool = True) -> Likelihood:
         scale: b; Mathieu et al. use 0.1.
         squash: pass the mean through a sigmoid, for data in [0, 1].
     """
-    _positive("laplace.scale", scale)
-    link = _link(squash)
+    positive("laplace.scale", scale)
+    link = mean_link(squash)
     return Likelihood(lambda raw: Laplace(link(raw), scale))

@@ -64,7 +64,7 @@ def _sides(shape: torch.Size) -> list[tuple[int, int]]:
     return [(shape[1] >> i, shape[2] >> i) for i in range(halvings + 1)]
 
 
-def _widths(halvings: int, width: int) -> list[int]:
+def doubling_widths(halvings: int, width: int) -> list[int]:
     """Channels after each halving: the first half `width`, the rest twice that."""
     return [width if 2 * i < halvings else 2 * width for i in range(halvings)]
 
@@ -72,7 +72,7 @@ def _widths(halvings: int, width: int) -> list[int]:
 def _conv_encoder(shape: torch.Size, width: int, hidden: int, late_kernel: int) -> nn.Module:
     require_image(shape)
     sides = _sides(shape)
-    widths = _widths(len(sides) - 1, width)
+    widths = doubling_widths(len(sides) - 1, width)
     layers: list[nn.Module] = []
     for before, after in pairwise([shape[0], *widths]):
         kernel = 4 if after == width else late_kernel
@@ -83,7 +83,7 @@ def _conv_encoder(shape: torch.Size, width: int, hidden: int, late_kernel: int) 
 
 def _conv_decoder(code: int, shape: torch.Size, width: int, hidden: int) -> nn.Module:
     sides = _sides(shape)[::-1]
-    widths = _widths(len(sides) - 1, width)[::-1]
+    widths = doubling_widths(len(sides) - 1, width)[::-1]
     layers: list[nn.Module] = [
         nn.Linear(code, hidden),
         nn.ReLU(),
@@ -137,19 +137,19 @@ def conv_k4(*, width: int = 32, hidden: int = 256) -> Network:
     return _conv(width, hidden, late_kernel=4)
 
 
-def _stack(sizes: list[int], activation: Callable[[], nn.Module]) -> list[nn.Module]:
+def stack(sizes: list[int], activation: Callable[[], nn.Module]) -> list[nn.Module]:
     return [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), activation())]
 
 
-def _mlp_encoder(shape: torch.Size, hidden: list[int]) -> nn.Module:
-    return nn.Sequential(nn.Flatten(), *_stack([shape.numel(), *hidden], nn.ReLU))
+def mlp_encoder(shape: torch.Size, hidden: list[int]) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), *stack([shape.numel(), *hidden], nn.ReLU))
 
 
-def _mlp_decoder(
+def mlp_decoder(
     code: int, shape: torch.Size, hidden: list[int], activation: Callable[[], nn.Module]
 ) -> nn.Module:
     last = nn.Linear(hidden[-1], shape.numel())
-    return nn.Sequential(*_stack([code, *hidden], activation), last, nn.Unflatten(1, shape))
+    return nn.Sequential(*stack([code, *hidden], activation), last, nn.Unflatten(1, shape))
 
 
 @network(title="Fully connected", paper="Kingma and Welling, 2014")
@@ -165,8 +165,8 @@ def mlp(*, width: int = 256, depth: int = 2) -> Network:
     hidden = [width] * depth
     return Network(
         width,
-        lambda shape: _mlp_encoder(shape, hidden),
-        lambda code, shape: _mlp_decoder(code, shape, hidden, nn.ReLU),
+        lambda shape: mlp_encoder(shape, hidden),
+        lambda code, shape: mlp_decoder(code, shape, hidden, nn.ReLU),
     )
 
 
@@ -181,6 +181,6 @@ def mlp_tanh(*, width: int = 1200) -> Network:
         raise ParameterError(f"mlp-tanh needs a width of at least 1, not {width}")
     return Network(
         width,
-        lambda shape: _mlp_encoder(shape, [width] * 2),
-        lambda code, shape: _mlp_decoder(code, shape, [width] * 3, nn.Tanh),
+        lambda shape: mlp_encoder(shape, [width] * 2),
+        lambda code, shape: mlp_decoder(code, shape, [width] * 3, nn.Tanh),
     )
