@@ -222,9 +222,15 @@ def test_mixture_samples_follow_the_weights_and_the_shapes():
 
 def test_discrete_divergences():
     rho = double(0.7310586, 0.2689414)
-    assert uniform_kl(rho).item() == pytest.approx(0.1109441, abs=1e-7)
-    assert uniform_kl(double(1, 0, 0, 0)).item() == pytest.approx(math.log(4))
-    assert categorical_kl(rho, rho.log()).item() == pytest.approx(0, abs=1e-12)
+    assert uniform_kl(rho.log()).item() == pytest.approx(0.1109441, abs=1e-7)
+    assert categorical_kl(rho.log(), rho.log()).item() == pytest.approx(0, abs=1e-12)
+
+
+def test_a_certain_component_has_a_kl_of_log_k_and_a_finite_gradient():
+    logits = torch.tensor([500.0, 0, 0, 0]).requires_grad_()
+    kl = uniform_kl(logits.log_softmax(-1))
+    kl.backward()
+    assert kl.item() == pytest.approx(math.log(4)) and logits.grad.isfinite().all()
 
 
 def test_kl_to_each_component():

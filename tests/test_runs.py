@@ -228,7 +228,7 @@ def test_runs_are_found_by_a_part_of_their_name(tmp_path):
     other = tmp_path / (path.name + "x")
     other.mkdir()
     (other / "run.json").write_text("{}")
-    with pytest.raises(RunError, match="could be 2 runs"):
+    with pytest.raises(RunError, match="could be beta-tcvae-"):
         find_run("beta", tmp_path)
 
 

@@ -15,8 +15,12 @@ from untwine.spec import Run, compose, plan
 
 def test_several_models_and_their_parameters():
     run = plan("beta-vae+beta-tcvae", "sprites", settings=["beta-vae.beta=2", "beta-tcvae.beta=3"])
-    assert run.model_name == "beta-vae+beta-tcvae"
-    assert [part.params["beta"] for part in run.model] == [2.0, 3.0]
+    assert run.model_name == "beta-tcvae+beta-vae"
+    assert [part.params["beta"] for part in run.model] == [3.0, 2.0]
+
+
+def test_the_order_of_the_models_does_not_matter():
+    assert plan("jigsaw+beta-vae", "sprites") == plan("beta-vae+jigsaw", "sprites")
 
 
 def test_underscores_are_as_good_as_hyphens():
@@ -55,9 +59,14 @@ def test_the_hash_changes_with_every_number_and_nothing_else():
         ({"model": "beta-vae+beta-vae"}, ParameterError, "named twice"),
         ({"model": "beta-vae+beta-tcvae", "settings": ["beta=3"]}, ParameterError, "write which"),
         ({"model": "beta-tcvae", "settings": ["weighting=x"]}, ParameterError, '"mws" or "mss"'),
-        ({"steps": 0}, ParameterError, "at least 1"),
+        ({"steps": 0}, ParameterError, "whole number from 1"),
+        ({"steps": 1.5}, ParameterError, "whole number from 1"),
         ({"lr": float("inf")}, ParameterError, "above 0"),
-        ({"seed": -1}, ParameterError, "at least 0"),
+        ({"seed": -1}, ParameterError, "whole number from 0"),
+        ({"seed": 2**64}, ParameterError, "whole number from 0"),
+        ({"settings": ["beta=2", "beta=3"]}, ParameterError, "set twice"),
+        ({"settings": ["beta=2", "beta-vae.beta=3"]}, ParameterError, "the same setting"),
+        ({"settings": ["beta=1" + "0" * 400]}, ParameterError, "must be a number"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(arguments, error, sentence):

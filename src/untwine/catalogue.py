@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from untwine.compositions import partners
 from untwine.registry import Entry, Registry, datasets, likelihoods, metrics, models, networks
+from untwine.schema import Value, written
 
 Rows = list[list[str]]
 
@@ -114,9 +115,5 @@ def _without_examples(entry: Entry) -> str:
     return inspect.cleandoc(entry.description.partition("\n>>> ")[0]).strip()
 
 
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return str(value) if value != "" else "(empty)"
+def _shown(value: Value) -> str:
+    return written(value) or "(empty)"

@@ -43,14 +43,16 @@ def train(
     lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-4,
     seed: Annotated[int, typer.Option(help="Seed of weights, data order and noise.")] = 0,
     network: Annotated[
-        str | None, typer.Option(help="conv, conv-k4, mlp, ...; by default what fits the data.")
+        str | None, typer.Option(help="conv, mlp, ...; by default what fits the data.")
     ] = None,
     likelihood: Annotated[
-        str | None, typer.Option(help="bernoulli, gaussian, laplace; by default the dataset's own.")
+        str | None, typer.Option(help="bernoulli, gaussian, ...; by default the dataset's own.")
     ] = None,
     out: Out = Path("runs"),
     device: Device = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all by default.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="CPU threads; all by default.")
+    ] = None,
     compile: Annotated[
         Literal["auto", "yes", "no"],
         typer.Option(help="Compile the model; auto: long runs on a GPU."),
@@ -62,8 +64,9 @@ def train(
 ) -> None:
     """Train a model on data in a directory of its own.
 
-    The directory's name holds a hash of everything that determines the result. The same command
-    again goes on where it was interrupted, and does nothing when the run is finished.
+    The directory's name holds a hash of the specification: all names and numbers below except
+    device, threads and compilation, which change no more than rounding. The same command again goes
+    on where it was interrupted, and does nothing when the run is finished.
 
     \b
     Examples:
@@ -72,7 +75,8 @@ def train(
       untwine train beta-vae ./photos --set folder.size=64 --latent 32
       untwine train vae data.npz --network mlp --set mlp.width=512 --likelihood gaussian
 
-    What can be named and set: `untwine models`, `untwine datasets`, `untwine models show NAME`.
+    What can be named and set: `untwine models`, `datasets`, `networks`, `likelihoods`, and
+    `untwine models show NAME`.
     """
     from untwine.runs import is_finished, run
     from untwine.spec import plan
@@ -116,6 +120,10 @@ def evaluate(
     ] = None,
     n: Annotated[int, typer.Option("--examples", min=2, help="Examples to score on.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of their choice.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A parameter of a metric."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     out: Out = Path("runs"),
     device: Device = "auto",
@@ -130,13 +138,21 @@ def evaluate(
     \b
     Examples:
       untwine evaluate beta-tcvae
-      untwine evaluate runs/beta-tcvae-sprites-3f2a --metrics mig --examples 5000
+      untwine evaluate runs/beta-tcvae-sprites-3f2a --metrics mig --set bins=30
     """
     from untwine.runs import find_run
     from untwine.scoring import evaluate_run
 
     chosen = None if names in (None, "all") else [name.strip() for name in names.split(",")]
-    scores = evaluate_run(find_run(run, out), chosen, n=n, seed=seed, device=device, quiet=quiet)
+    scores = evaluate_run(
+        find_run(run, out),
+        chosen,
+        n=n,
+        seed=seed,
+        device=device,
+        quiet=quiet,
+        settings=settings or [],
+    )
     if as_json:
         print(json.dumps({k: {"values": v.values, **v.references} for k, v in scores.items()}))
     else:
@@ -145,9 +161,11 @@ def evaluate(
 
 def score_rows(scores: "dict[str, Score]") -> list[list[str]]:
     """A row per value: its name, and how noise, a rotation and the true factors would do."""
+    from untwine.runs import value_name
+
     return [
         [
-            key if key == name else f"{name}.{key}",
+            value_name(name, key),
             f"{value:.4f}",
             *(
                 f"{score.references[kind][key]:.4f}" if score.references else ""
@@ -286,6 +304,9 @@ def main() -> None:
     except UntwineError as error:
         say(f"error: {error}")
         sys.exit(2 if isinstance(error, ParameterError) else 1)
+    except OSError as error:  # a place that cannot be read or written
+        say(f"error: {error}")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 from untwine.data import Dataset, from_arrays
 from untwine.errors import IncompatibleError
 from untwine.registry import models
-from untwine.spec import build, model_names
+from untwine.spec import Settings, assemble, design, model_names
 
 YES, NO = "●", "·"
 
@@ -18,7 +18,9 @@ YES, NO = "●", "·"
 def refusal(names: str) -> str:
     """Why these models do not combine at their defaults, or nothing if they do."""
     try:
-        build(names, _probe(), latent=4, network="mlp", **{"mlp.width": 8})
+        data = _probe()
+        pieces = design(names, data, Settings({"mlp.width": 8}), network="mlp")
+        assemble(pieces, data, latent=4, seed=0)
     except IncompatibleError as error:
         return str(error)
     return ""

@@ -124,7 +124,10 @@ class Factors:
     def draw(
         self, n: int, rng: np.random.Generator, fixed: Mapping[int, int] | None = None
     ) -> NDArray[np.int64]:
-        """(n,) random examples whose factors are uniform, those in `fixed` at the given level."""
+        """(n,) random examples, the factors in `fixed` at the given level.
+
+        The others are uniform on a grid, and as frequent as in the data with a table.
+        """
         fixed = fixed or {}
         if self.table is None:
             levels = [
@@ -151,6 +154,7 @@ class Dataset:
     source: Source
     factors: Factors | None = None
     likelihood: Choice = BERNOULLI
+    bounded: bool = True  # whether all values lie in [0, 1]
     groups: Tensor | None = None  # (N,) the group of each example, for models that share latents
     digest: str = ""  # of the files behind it, for data that has no version
 
@@ -223,7 +227,8 @@ def from_arrays(
     """A dataset from arrays in memory.
 
     Args:
-        images: (N, H, W) or (N, H, W, C) bytes, booleans or floats in [0, 1], or (N, D) numbers.
+        images: (N, H, W) or (N, H, W, C) bytes, booleans or floats in [0, 1], which are kept as
+            bytes; or (N, D) numbers.
         factors: (N, K) integers from 0, what varies in each example.
         names: of the K factors.
 
@@ -234,11 +239,22 @@ def from_arrays(
     images = np.asarray(images)
     known = None if factors is None else factor_table(np.asarray(factors), len(images), names)
     if images.ndim == 2:
-        if not (np.issubdtype(images.dtype, np.number) and np.isfinite(images).all()):
-            raise DataError("vectors must be finite numbers, (N, D)")
-        vectors = torch.from_numpy(np.ascontiguousarray(images, dtype=np.float32))
-        return Dataset(Vectors(vectors), known, Choice("gaussian", {"squash": False}))
+        real = Choice("gaussian", {"squash": False})
+        return Dataset(Vectors(as_vectors(images)), known, real, bounded=False)
     return Dataset(Pixels(torch.from_numpy(as_bytes(images))), known)
+
+
+def as_vectors(values: NDArray[Any]) -> Tensor:
+    """(N, D) numbers as float32."""
+    if 0 in values.shape or values.dtype.kind not in "biuf":
+        raise DataError(
+            f"vectors must be numbers of shape (N, D), not {values.dtype} {values.shape}"
+        )
+    with np.errstate(over="ignore"):
+        vectors = values.astype(np.float32)
+    if not np.isfinite(vectors).all():
+        raise DataError("vectors must be finite numbers in single precision; mend or rescale them")
+    return torch.from_numpy(vectors)
 
 
 def as_bytes(images: NDArray[Any]) -> NDArray[np.uint8]:

@@ -105,6 +105,12 @@ class Registry:
         entry = self[name]
         return Choice(entry.name, schema.complete(entry.name, entry.parameters, given))
 
+    def shortened(self, choice: Choice) -> dict[str, Any]:
+        """The name with only those numbers that are not at their defaults."""
+        parameters = self[choice.name].parameters
+        changed = {k: v for k, v in choice.params.items() if v != parameters[k].default}
+        return {"name": choice.name, **changed}
+
     def from_json(self, data: Mapping[str, Any]) -> Choice:
         params = {key: value for key, value in data.items() if key != "name"}
         return self.choose(data["name"], **params)

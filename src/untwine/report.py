@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from untwine import pictures
 from untwine.metrics._information import discretise, entropy, mutual_information
 from untwine.registry import metrics, models
 from untwine.runs import Finished, open_run
+from untwine.schema import written
 from untwine.scoring import Representation, evaluate_run
 from untwine.spec import Run
 from untwine.store import write_bytes
@@ -46,7 +46,6 @@ class LatentRow:
 class ScoreRow:
     """One score with the references between which it lies."""
 
-    name: str
     title: str
     value: float
     better: str
@@ -104,7 +103,7 @@ def score_rows(path: Path, n: int, quiet: bool) -> list[ScoreRow]:
             references = {kind: values[key] for kind, values in found.references.items()}
             better = "higher is better" if entry.facts["higher_is_better"] else "lower is better"
             title = entry.title if key == name else f"{entry.title}: {key.replace('_', ' ')}"
-            rows.append(ScoreRow(key, title, value, better, references))
+            rows.append(ScoreRow(title, value, better, references))
     return rows
 
 
@@ -179,23 +178,14 @@ def parameters(spec: Run) -> Sequence[tuple[str, str]]:
 
 def command(spec: Run) -> str:
     """The command that makes this run again."""
-    place = spec.data.params.get("path") or spec.data.name
-    words: list[Any] = ["untwine train", spec.model_name, place]
+    own = spec.data.name in {"folder", "array"}  # named by their path
+    place = str(spec.data.params["path"]) if own else spec.data.name
+    words = ["untwine", "train", spec.model_name, place]
     for piece in [*spec.model, spec.data, spec.network, spec.likelihood]:
-        words += [
-            f"--set {piece.name}.{key}={_plain(value)}"
-            for key, value in piece.params.items()
-            if key not in {"path", "digest"}
-        ]
+        for key, value in piece.params.items():
+            if key != "digest" and not (own and key == "path") and value != "":
+                words += ["--set", f"{piece.name}.{key}={written(value)}"]
     words += ["--network", spec.network.name, "--likelihood", spec.likelihood.name]
-    words += ["--latent", spec.latent, "--steps", spec.steps, "--batch", spec.batch]
-    words += ["--lr", f"{spec.lr:g}", "--seed", spec.seed]
-    return " ".join(map(str, words))
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    if isinstance(value, float) and math.isfinite(value):
-        return f"{value:g}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    for name in ("latent", "steps", "batch", "lr", "seed"):
+        words += [f"--{name}", written(getattr(spec, name))]
+    return shlex.join(words)

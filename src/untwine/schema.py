@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
-import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -65,7 +65,7 @@ def _convert(value: object, wanted: Any) -> Value | None:
     if typing.get_origin(wanted) is tuple:
         return _integers(value)
     if wanted is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value) if math.isfinite(value) else None
+        return float(value) if abs(value) <= sys.float_info.max else None
     if wanted is int and isinstance(value, float) and value.is_integer():
         return int(value)
     if type(value) is wanted:
@@ -156,3 +156,10 @@ def is_supported(annotation: Any) -> bool:
     if typing.get_origin(annotation) is tuple:
         return typing.get_args(annotation) == (int, ...)
     return annotation in TYPE_NAMES or typing.get_origin(annotation) is Literal
+
+
+def written(value: Value) -> str:
+    """A value as it is written on a command line."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

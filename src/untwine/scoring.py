@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,15 @@ import torch
 from numpy.typing import NDArray
 
 from untwine.data import Dataset
-from untwine.errors import DataError, ParameterError
+from untwine.errors import DataError, ParameterError, UntwineError
 from untwine.metrics._information import check
 from untwine.parts.gaussian import Gaussian
 from untwine.progress import progress
 from untwine.records import Batch
 from untwine.registry import Choice, Entry, metrics
-from untwine.runs import open_run, read_json
+from untwine.runs import locked, open_run, read_scores, warn
+from untwine.schema import Value
+from untwine.spec import Settings
 from untwine.store import write_json
 from untwine.train import pick_device
 from untwine.vae import VAE, evaluation
@@ -85,7 +87,7 @@ class Representation:
         """(D,) how much each latent says, in nats: its mean KL to the prior.
 
         Where a latent has no such closed form (a flow, a mixture prior, shared latents), the
-        variance of its posterior mean stands in, which orders latents in the same way.
+        variance of its posterior mean stands in.
         """
         return self._each(self._some, "measuring", self._kl_per_latent).mean(0)
 
@@ -170,15 +172,37 @@ def _named(entry: Entry, result: float | dict[str, float]) -> dict[str, float]:
     return result if isinstance(result, dict) else {entry.name: result}
 
 
+def choose(names: Iterable[str] | str | None, data: Dataset, settings: Settings) -> list[Choice]:
+    """The metrics of these names with their settings; all that the data allows by default."""
+    wanted = [names] if isinstance(names, str) else names or applicable(data)
+    entries = [metrics[name] for name in wanted]
+    settings.check(entries)
+    return [metrics.choose(entry.name, **settings.of(entry)) for entry in entries]
+
+
+def each_score(
+    representation: Representation, choices: Iterable[Choice], *, strict: bool
+) -> Iterator[tuple[Choice, Score]]:
+    """One score after another; unless strict, one that is refused is told and left out."""
+    for choice in choices:
+        try:
+            yield choice, score(representation, choice)
+        except UntwineError as error:
+            if strict:
+                raise
+            warn(f"{choice.name} is left out: {error}")
+
+
 def evaluate(
     model: VAE,
     data: Dataset,
-    names: Iterable[str] | None = None,
+    names: Iterable[str] | str | None = None,
     *,
     n: int = 10_000,
     seed: int = 0,
     device: str = "auto",
     quiet: bool = True,
+    **settings: Value,
 ) -> dict[str, Score]:
     """Scores of a model by metric, on n random examples.
 
@@ -190,51 +214,51 @@ def evaluate(
         seed: of their choice.
         device: where to encode.
         quiet: no progress bars.
+        settings: parameters of the metrics, by their own names.
 
     >>> import untwine
     >>> data = untwine.dataset("sprites", size=16)
     >>> model = untwine.build("vae", data)
-    >>> scores = untwine.evaluate(model, data, n=100)
+    >>> scores = untwine.evaluate(model, data, n=100, bins=10)
     >>> sorted(scores), sorted(scores["mig"].references)
     (['mig', 'reconstruction'], ['perfect', 'random', 'rotated'])
     """
+    chosen = choose(names, data, Settings(settings))
     representation = Representation(model, data, n=n, seed=seed, device=device, quiet=quiet)
-    chosen = [metrics.choose(name) for name in names or applicable(data)]
-    return {choice.name: score(representation, choice) for choice in chosen}
+    found = each_score(representation, chosen, strict=names is not None)
+    return {choice.name: value for choice, value in found}
 
 
 def evaluate_run(
     path: Path,
-    names: Iterable[str] | None = None,
+    names: Iterable[str] | str | None = None,
     *,
     n: int = 10_000,
     seed: int = 0,
     device: str = "auto",
     quiet: bool = True,
+    settings: Iterable[str] = (),
 ) -> dict[str, Score]:
     """Scores of a finished run, kept in its `scores.json`; only what is not there is computed."""
     finished = open_run(path)
-    chosen = [metrics.choose(name) for name in names or applicable(finished.data)]
-    settings = {"examples": n, "seed": seed}
-    kept = read_scores(path)
-    if kept.get("settings") != settings:
-        kept = {"settings": settings, "metrics": {}}
-    missing = [c for c in chosen if kept["metrics"].get(c.name, {}).get("params") != dict(c.params)]
-    if missing:
+    chosen = choose(names, finished.data, Settings.read(settings))
+    how = {c.name: {"params": dict(c.params), "examples": n, "seed": seed} for c in chosen}
+    with locked(path):
+        kept = read_scores(path)
+        missing = [c for c in chosen if not _same(kept, c.name, how[c.name])]
         representation = Representation(
             finished.model, finished.data, n=n, seed=seed, device=device, quiet=quiet
         )
-        for choice in missing:
-            found = asdict(score(representation, choice))
-            kept["metrics"][choice.name] = {"params": dict(choice.params), **found}
-        write_json(path / "scores.json", kept)
+        for choice, found in each_score(representation, missing, strict=names is not None):
+            kept[choice.name] = {**how[choice.name], **asdict(found)}
+            write_json(path / "scores.json", kept)
     return {
-        choice.name: Score(entry["values"], entry["references"])
+        choice.name: Score(kept[choice.name]["values"], kept[choice.name]["references"])
         for choice in chosen
-        for entry in [kept["metrics"][choice.name]]
+        if _same(kept, choice.name, how[choice.name])
     }
 
 
-def read_scores(path: Path) -> dict[str, Any]:
-    """What `scores.json` of a run says, or nothing."""
-    return read_json(path / "scores.json") if (path / "scores.json").exists() else {}
+def _same(kept: dict[str, dict[str, Any]], name: str, how: dict[str, Any]) -> bool:
+    """Whether a metric is kept with these settings."""
+    return name in kept and all(kept[name][key] == value for key, value in how.items())

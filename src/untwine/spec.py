@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,13 @@ from untwine.records import Sizes
 from untwine.registry import Choice, Entry, datasets, likelihoods, models, networks
 from untwine.schema import Parameter, Value
 from untwine.vae import VAE, Recipe, forked
+
+BOUNDS = {
+    "latent": (1, 10_000),
+    "batch": (1, 10**9),
+    "steps": (1, 10**12),
+    "seed": (0, 2**63 - 1),
+}
 
 
 @dataclass(frozen=True)
@@ -35,9 +41,22 @@ class Run:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in {"latent": 1, "batch": 1, "steps": 1, "seed": 0}.items():
-            if getattr(self, name) < least:
-                raise ParameterError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        parts = sorted(self.model, key=lambda part: part.name)  # a+b is b+a
+        pieces = {
+            "model": tuple(models.choose(part.name, **part.params) for part in parts),
+            "data": datasets.choose(self.data.name, **self.data.params),
+            "network": networks.choose(self.network.name, **self.network.params),
+            "likelihood": likelihoods.choose(self.likelihood.name, **self.likelihood.params),
+            "lr": float(self.lr),
+        }
+        for name, value in pieces.items():
+            object.__setattr__(self, name, value)
+        for name, (least, most) in BOUNDS.items():
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= most:
+                raise ParameterError(
+                    f"{name} must be a whole number from {least} to {most}, not {value!r}"
+                )
         if not 0 < self.lr < float("inf"):
             raise ParameterError(f"lr must be a number above 0, not {self.lr}")
 
@@ -49,11 +68,19 @@ class Run:
     def hash(self) -> str:
         """Twelve characters that stand for the whole specification.
 
+        Numbers at their defaults are left out, so that a new parameter does not rename old runs.
         Data with a digest counts by its content, wherever it lies.
         """
-        content = self.to_json()
-        if content["data"].get("digest"):
-            del content["data"]["path"]
+        data = datasets.shortened(self.data)
+        if data.get("digest"):
+            data.pop("path", None)
+        content = {
+            **asdict(self),
+            "model": [models.shortened(part) for part in self.model],
+            "data": data,
+            "network": networks.shortened(self.network),
+            "likelihood": likelihoods.shortened(self.likelihood),
+        }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -76,7 +103,7 @@ class Run:
         known = {f.name for f in fields(cls)}
         for key in data:
             if key not in known:
-                raise UnknownNameError(schema.unknown("entry of a run", key, known))
+                raise UnknownNameError(schema.unknown("entry of a run", key, sorted(known)))
         choices = {
             "model": tuple(models.from_json(part) for part in data["model"]),
             "data": datasets.from_json(data["data"]),
@@ -100,6 +127,8 @@ class Settings:
             key, equals, text = line.partition("=")
             if not equals or not key.strip():
                 raise ParameterError(f"a setting is NAME=VALUE, for example beta=6, not {line!r}")
+            if key.strip() in values:
+                raise ParameterError(f"{key.strip()} is set twice; set it once")
             values[key.strip()] = text.strip()
         return cls(values)
 
@@ -107,10 +136,12 @@ class Settings:
         """The parameters of one piece that are set here."""
         found: dict[str, Value] = {}
         for p in entry.parameters.values():
-            for key in _keys(entry, p):
-                if key in self.values:
-                    value = self.values[key]
-                    found[p.name] = p.parse(value) if isinstance(value, str) else p.check(value)
+            keys = [key for key in _keys(entry, p) if key in self.values]
+            if len(keys) > 1:
+                raise ParameterError(f"{' and '.join(keys)} are the same setting; set it once")
+            for key in keys:
+                value = self.values[key]
+                found[p.name] = p.parse(value) if isinstance(value, str) else p.check(value)
         return found
 
     def check(self, entries: Iterable[Entry]) -> None:
@@ -159,7 +190,11 @@ def design(
     net = networks[network or default_for(data.shape)]
     like = likelihoods[likelihood or data.likelihood.name]
     asked.check([*parts, net, like, *others])
-    declared = data.likelihood.params if like.name == data.likelihood.name else {}
+    if like.facts.get("bounded") and not data.bounded:
+        raise IncompatibleError(
+            f"the likelihood {like.name} needs data in [0, 1], which this is not; choose gaussian"
+        )
+    declared = {k: v for k, v in data.likelihood.params.items() if k in like.parameters}
     return Design(
         model=tuple(models.choose(part.name, **asked.of(part)) for part in parts),
         network=networks.choose(net.name, **asked.of(net)),
@@ -185,7 +220,10 @@ def plan(
     asked = Settings.read(settings)
     model_names(model)  # a misspelt model is told before any data is read
     source, place = locate(data)
-    chosen = datasets.choose(source.name, **{**place, **asked.of(source)})
+    given = asked.of(source)
+    if place and "path" in given:
+        raise ParameterError(f"the path is {data} already; do not set it again")
+    chosen = datasets.choose(source.name, **{**place, **_absolute(given)})
     loaded = load(chosen)
     pieces = design(model, loaded, asked, network=network, likelihood=likelihood, others=[source])
     digest = {"digest": loaded.digest} if loaded.digest else {}
@@ -196,6 +234,12 @@ def plan(
         likelihood=pieces.likelihood,
         **numbers,
     )
+
+
+def _absolute(params: Mapping[str, Value]) -> dict[str, Value]:
+    """The same with a path that means the same from any directory."""
+    path = params.get("path")
+    return {**params, **({"path": str(Path(str(path)).expanduser().resolve())} if path else {})}
 
 
 def model_names(text: str) -> list[str]:
@@ -212,21 +256,28 @@ def locate(data: str) -> tuple[Entry, dict[str, str]]:
     path = Path(data).expanduser()
     if data not in datasets and path.is_dir():
         return datasets["folder"], {"path": str(path.resolve())}
-    if path.suffix in {".npy", ".npz"}:
+    if path.suffix.lower() in {".npy", ".npz"}:
         return datasets["array"], {"path": str(path.resolve())}
     if path.exists() or path.name != data:
         raise DataError(f"{data} is not a dataset, a folder of images, or an .npy or .npz file")
     return datasets[data], {}
 
 
+_LOADED: dict[str, Dataset] = {}  # the last few, newest last
+
+
 def load(choice: Choice) -> Dataset:
-    """The data behind a choice; the last few are kept."""
-    return _load(choice.name, tuple(sorted(choice.params.items())))
-
-
-@functools.lru_cache(maxsize=4)
-def _load(name: str, params: tuple[tuple[str, Value], ...]) -> Dataset:
-    return datasets.make(Choice(name, dict(params)))
+    """The data behind a choice; the last few are kept, those from files by their digest."""
+    known = json.dumps(choice.to_json())
+    data = _LOADED.pop(known, None)
+    if data is None:
+        data = datasets.make(choice)
+        if data.digest:
+            known = json.dumps({**choice.to_json(), "digest": data.digest})
+    _LOADED[known] = data
+    while len(_LOADED) > 4:
+        _LOADED.pop(next(iter(_LOADED)))
+    return data
 
 
 def compose(parts: Sequence[Choice]) -> Recipe:
@@ -241,14 +292,14 @@ def compose(parts: Sequence[Choice]) -> Recipe:
     return total
 
 
-def assemble(pieces: Design | Run, data: Dataset, *, latent: int, seed: int) -> VAE:
+def assemble(pieces: Design | Run, data: Dataset, *, latent: int, seed: int, batch: int = 4) -> VAE:
     """The model of a design for this data, with weights that depend on the seed alone."""
     sizes = Sizes(data.shape, latent=latent, n_train=len(data), examples=data.some(seed))
     network, likelihood = networks.make(pieces.network), likelihoods.make(pieces.likelihood)
     recipe = compose(pieces.model)
     with forked(seed):
         try:
-            return recipe.build(sizes, network, likelihood)
+            return recipe.build(sizes, network, likelihood, batch=batch)
         except IncompatibleError as error:
             name = "+".join(part.name for part in pieces.model)
             raise IncompatibleError(f"{name} cannot be built: {error}") from None
@@ -292,4 +343,4 @@ def dataset(name: str, /, **params: Value) -> Dataset:
     737280
     """
     source, place = locate(name)
-    return load(datasets.choose(source.name, **{**place, **params}))
+    return load(datasets.choose(source.name, **{**place, **_absolute(params)}))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
+
+STATE = re.compile(r"\d{9,}-[0-9a-f]{16}\.safetensors")
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -57,8 +60,7 @@ def save_state(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: ob
     from safetensors.torch import save
 
     folder.mkdir(exist_ok=True)
-    plain = {name: value.detach().contiguous() for name, value in tensors.items()}
-    content = save(plain, metadata={"facts": json.dumps(facts, allow_nan=False)})
+    content = save(plain(tensors), metadata={"facts": json.dumps(facts, allow_nan=False)})
     path = folder / f"{step:09d}-{sha256(content)[:16]}.safetensors"
     write_bytes(path, content)
     for old in states(folder)[2:]:
@@ -68,7 +70,20 @@ def save_state(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: ob
 
 def states(folder: Path) -> list[Path]:
     """The training states in a folder, newest first."""
-    return sorted(folder.glob("[0-9]*.safetensors"), reverse=True)
+    found = [path for path in folder.glob("*.safetensors") if STATE.fullmatch(path.name)]
+    return sorted(found, key=step_of, reverse=True)
+
+
+def step_of(state: Path) -> int:
+    return int(state.name.partition("-")[0])
+
+
+def plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies that can be written: contiguous, and none sharing its memory with another."""
+    return {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in tensors.items()
+    }
 
 
 def latest_state(

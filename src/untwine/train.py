@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import convert_conv2d_weight_memory_format
 from torch.optim import Adam
 
@@ -35,7 +36,7 @@ class State:
         self.model = model
         self.adversaries = model.objective.adversaries()
         owned = {id(p) for adversary in self.adversaries for p in adversary.parameters()}
-        self.parameters = [p for p in model.parameters() if id(p) not in owned]
+        self.parameters = [p for p in model.parameters() if p.requires_grad and id(p) not in owned]
         fused = next(model.parameters()).device.type in {"cpu", "cuda"}
         self.main = Adam(self.parameters, lr, fused=fused)
         self.rivals = [
@@ -46,6 +47,13 @@ class State:
         self.names = ["loss", *model.objective.terms]
         self.pending = torch.zeros(len(self.names), device=self.parameters[0].device)
         self.pending_steps = 0
+
+    def step_adversaries(self, z: Tensor, other: Tensor) -> None:
+        """One step of each adversary on detached codes of this batch and of an independent one."""
+        for adversary, optimiser in zip(self.adversaries, self.rivals, strict=True):
+            optimiser.zero_grad(set_to_none=True)
+            adversary.adversary_loss(z, other).backward()
+            optimiser.step()
 
     def record(self, terms: dict[str, Tensor]) -> None:
         """Count one step and add its terms to the row in the making, without waiting for them."""
@@ -73,7 +81,7 @@ class State:
         what = f"{' and '.join(bad)} became NaN or infinite" if bad else "the weights diverged"
         raise RunError(
             f"training stopped: {what} between steps {first} and {self.step}; "
-            "the last good state is kept; lower the learning rate or the weights of the terms"
+            "lower the learning rate or the weights of the terms"
         )
 
     def optimisers(self) -> list[Adam]:
@@ -140,6 +148,8 @@ def fit(
 ) -> list[Row]:
     """Train a model on data with Adam; the history of its terms comes back.
 
+    On Linux the C library is told to keep freed memory, for this process as a whole.
+
     Args:
         model: changed in place, and left on the device.
         data: what to train on.
@@ -163,6 +173,11 @@ def fit(
     20
     """
     place = pick_device(device)
+    if steps < 1 or compile not in ("auto", "yes", "no"):
+        raise ParameterError(
+            "fit needs steps of at least 1 and compile 'auto', 'yes' or 'no', "
+            f"not {steps} and {compile!r}"
+        )
     keep_memory()
     convert_conv2d_weight_memory_format(model.to(place), torch.channels_last)
     data = data.to(place)
@@ -190,12 +205,10 @@ def fit(
             state.main.zero_grad(set_to_none=True)
             terms["loss"].backward(inputs=state.parameters)
             state.main.step()
-            for adversary, optimiser in zip(state.adversaries, state.rivals, strict=True):
-                with torch.no_grad():
-                    other = model.infer(data.batch(second.at(state.step), clock))[2]
-                optimiser.zero_grad(set_to_none=True)
-                adversary.adversary_loss(z, other).backward()
-                optimiser.step()
+            if state.adversaries:
+                with forked(mix(seed, 2, state.step)):  # draws nothing from the model's stream
+                    other = independent_codes(model, data.batch(second.at(state.step), clock))
+                    state.step_adversaries(z, other)
             state.record(terms)
             clock += 1
             if state.step % log_every == 0 or state.step == steps:
@@ -206,6 +219,19 @@ def fit(
                 state.require_finite()
                 checkpoint(state)
     return state.history
+
+
+@torch.no_grad()
+def independent_codes(model: VAE, batch: Batch) -> Tensor:
+    """(B, D) codes of another batch; running statistics stay as they are."""
+    norms = [m for m in model.modules() if isinstance(m, _BatchNorm)]
+    before = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    z = model.infer(batch)[2]
+    for norm, momentum in zip(norms, before, strict=True):
+        norm.momentum = momentum
+    return z
 
 
 def describe(row: Row, rate: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -10,7 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import DataError, IncompatibleError, ParameterError
 from untwine.parts.latents import (
     GaussianPosterior,
     IdentityMapping,
@@ -97,11 +98,23 @@ class VAE(nn.Module):
         z = [latent.per_example(mean=mean) for latent in latents.values() if latent.decoded]
         return target, latents, torch.cat(z, -1)
 
+    def given(self, x: Tensor, group: Tensor | None = None) -> Batch:
+        """A batch of examples on the model's device, checked at the door."""
+        if not isinstance(x, Tensor) or x.shape[1:] != self.sizes.shape or not len(x):
+            shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            wanted = ", ".join(map(str, ("B", *self.sizes.shape)))
+            raise DataError(f"this model takes tensors of shape ({wanted}), not {shape}")
+        parameter = next(self.parameters())
+        if not x.is_floating_point():
+            raise DataError(f"this model takes floats, images in [0, 1], not {x.dtype}")
+        place = parameter.device
+        return Batch(x.to(place, parameter.dtype), None if group is None else group.to(place))
+
     @torch.no_grad()
     def codes(self, x: Tensor, group: Tensor | None = None) -> Tensor:
         """(B, D) the posterior mean before the mapping."""
         with evaluation(self), forked(0):  # what is drawn on the way is not used
-            return self.infer(Batch(x, group), mean=True)[2]
+            return self.infer(self.given(x, group), mean=True)[2]
 
     @torch.no_grad()
     def encode(self, x: Tensor, group: Tensor | None = None) -> Tensor:
@@ -113,7 +126,7 @@ class VAE(nn.Module):
     def encode_group(self, x: Tensor, group: Tensor | None = None) -> Tensor:
         """(R, D) the posterior mean of what each of R groups shares, in the order of their ids."""
         with evaluation(self), forked(0):
-            _, latents, _ = self.infer(Batch(x, group), mean=True)
+            _, latents, _ = self.infer(self.given(x, group), mean=True)
         shared = [latent.draw.mean for latent in latents.values() if latent.rows is not None]
         if not shared:
             raise IncompatibleError("this model has no latent that a group shares; use encode")
@@ -123,7 +136,7 @@ class VAE(nn.Module):
     def assign(self, x: Tensor) -> Tensor:
         """(B,) the most likely cluster of each example."""
         with evaluation(self), forked(0):
-            _, latents, z = self.infer(Batch(x), mean=True)
+            _, latents, z = self.infer(self.given(x), mean=True)
             known = latents["cluster"].draw.mean if "cluster" in latents else None
             weights = self.mapping(z)[1].get("cluster") if known is None else known
         if weights is None:
@@ -134,7 +147,7 @@ class VAE(nn.Module):
     def decode(self, w: Tensor) -> Tensor:
         """(B, *shape) the expected image of a representation (B, D')."""
         with evaluation(self):
-            return self.likelihood.observe(self.decoder(w)).mean
+            return self.likelihood.observe(self.decoder(w.to(next(self.parameters())))).mean
 
     @torch.no_grad()
     def sample(self, n: int, *, seed: int | None = None) -> Tensor:
@@ -172,7 +185,7 @@ class VAE(nn.Module):
     def elbo(self, x: Tensor, *, seed: int | None = None) -> Tensor:
         """The evidence lower bound in nats, averaged over the batch, with one sample each."""
         with evaluation(self), forked(seed):
-            trace = self.trace(Batch(x))
+            trace = self.trace(self.given(x))
             kl = torch.stack([latent.kl.sum() for latent in trace.latents.values()]).sum()
             return trace.px.log_prob(trace.target).mean() - kl / len(x)
 
@@ -184,11 +197,12 @@ class VAE(nn.Module):
         """
         if samples < 1:
             raise ParameterError(f"log_likelihood needs at least 1 sample, not {samples}")
+        batch = self.given(x)
         with evaluation(self), forked(seed):
-            total = torch.full((len(x),), -torch.inf, dtype=x.dtype, device=x.device)
+            total = batch.x.new_full((len(x),), -torch.inf)
             for _ in range(samples):
-                total = torch.logaddexp(total, self.trace(Batch(x)).log_weight())
-        return total - torch.tensor(float(samples)).log().to(total)
+                total = torch.logaddexp(total, self.trace(batch).log_weight())
+        return total - math.log(samples)
 
 
 @dataclass(frozen=True)
@@ -209,6 +223,12 @@ class Recipe:
     draws: int | None = None  # samples of z per example while training
 
     def __post_init__(self) -> None:
+        for name in self.terms:
+            if not name.isidentifier() or name in {"loss", "step"}:
+                raise IncompatibleError(
+                    f"a term cannot be named {name!r}; use letters, digits and underscores, and "
+                    "not 'loss' or 'step', which the history uses"
+                )
         fixed = self.slots() & {"posterior", "prior"}
         if self.latents and fixed:
             raise IncompatibleError(
@@ -227,8 +247,13 @@ class Recipe:
         theirs = {slot: getattr(other, slot) for slot in other.slots()}
         return replace(self, **theirs, terms={**self.terms, **other.terms})
 
-    def build(self, sizes: Sizes, network: Network, likelihood: Likelihood) -> VAE:
-        """The model, after a tiny batch has gone through it: pieces that do not fit fail here."""
+    def build(
+        self, sizes: Sizes, network: Network, likelihood: Likelihood, *, batch: int = 4
+    ) -> VAE:
+        """The model, after a small batch has gone through it: pieces that do not fit fail here.
+
+        Give the size of the batches it will be trained on where that is less than 4.
+        """
         if sizes.latent < 1:
             raise ParameterError(f"a model needs at least 1 latent, not {sizes.latent}")
         sizes = replace(sizes, features=network.features)
@@ -255,7 +280,7 @@ class Recipe:
             ),
             draws=self.draws or 1,
         )
-        probe(model)
+        probe(model, min(batch, 4))
         return model
 
     def all_terms(self) -> Terms:
@@ -271,11 +296,11 @@ def _repeated(x: Tensor, target: Tensor, batch: Batch, draws: int) -> tuple[Tens
 
 
 @torch.no_grad()
-def probe(model: VAE) -> None:
-    """Push four examples through the model in both modes and leave no trace of it."""
+def probe(model: VAE, n: int) -> None:
+    """Push n examples through the model in both modes and leave no trace of it."""
     before = {name: value.clone() for name, value in model.named_buffers()}
     with forked(0):
-        batch = Batch(torch.rand(4, *model.sizes.shape), torch.tensor([0, 0, 1, 1]))
+        batch = Batch(torch.rand(n, *model.sizes.shape), torch.arange(n) // 2)
         for mode in (False, True):
             model.train(mode)
             trace = model.trace(batch)
@@ -306,6 +331,7 @@ def forked(seed: int | None) -> Iterator[None]:
     if seed is None:
         yield
         return
-    with torch.random.fork_rng():
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices):
         torch.manual_seed(seed)
         yield

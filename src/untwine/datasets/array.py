@@ -24,15 +24,15 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
         loaded = np.load(path, allow_pickle=False)
         return {"images": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} is not an .npy or .npz file of plain arrays: {error}") from error
+        raise DataError(f"{path} is not an .npy or .npz file of plain arrays") from error
 
 
-def _images(path: Path, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
+def _images(arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
     for key in IMAGE_KEYS:
         if key in arrays:
             return arrays[key]
     raise DataError(
-        f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}; name the images 'images' "
+        f"it holds {', '.join(sorted(arrays)) or 'nothing'}; name the images 'images' "
         "and the factors, if any, 'factors'"
     )
 
@@ -53,9 +53,10 @@ def array(*, path: str = "data.npz", digest: str = "") -> Dataset:
         raise DataError(f"{path} is not a file")
     found = check_digest(path, digest, digest_of([("", file.read_bytes())]))
     arrays = _load(file)
-    names = tuple(map(str, arrays["factor_names"])) if "factor_names" in arrays else None
+    names = arrays.get("factor_names")
+    names = None if names is None else tuple(map(str, np.atleast_1d(names)))
     try:
-        data = from_arrays(_images(file, arrays), arrays.get("factors"), names=names)
+        data = from_arrays(_images(arrays), arrays.get("factors"), names=names)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     return replace(data, digest=found)

@@ -28,7 +28,12 @@ BLOCK = 8192
 
 def _member(archive: zipfile.ZipFile, key: str) -> tuple[IO[bytes], tuple[int, ...], np.dtype]:
     """An array of an .npz, opened behind its header; never unpickled."""
-    stream = archive.open(f"{key}.npy")
+    try:
+        stream = archive.open(f"{key}.npy")
+    except KeyError:
+        raise DataError(
+            f"{archive.filename} is not the dSprites archive: it has no {key}"
+        ) from None
     read = (
         npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
     )

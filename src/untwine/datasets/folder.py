@@ -19,53 +19,69 @@ if TYPE_CHECKING:
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+Pictures = list[tuple[Path, NDArray[np.uint8]]]
 
 
-def _open(path: Path) -> Image | str:
-    """The picture, or why it cannot be read."""
-    from PIL import Image, UnidentifiedImageError
+def _decode(path: Path, size: int, channels: int) -> NDArray[np.uint8] | str:
+    """A picture as bytes (H, W, C), turned upright and resized, or why it cannot be used."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
-        with Image.open(path) as image:
-            return image.copy()
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError) as error:
-        return "not a picture" if isinstance(error, UnidentifiedImageError) else str(error)
+        with Image.open(path) as opened:
+            image = _eight_bits(ImageOps.exif_transpose(opened))
+        if isinstance(image, str):
+            return image
+        grey = image.mode in {"1", "L", "LA", "La"}
+        image = _in_mode(image, MODES[channels] if channels else "L" if grey else "RGB")
+        if size and image.size != (size, size):
+            image = image.resize((size, size), Image.Resampling.BOX, reducing_gap=2.0)
+    except UnidentifiedImageError:
+        return "not a picture"
+    except (Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
+        return str(error)
+    pixels = np.asarray(image)
+    return pixels[..., None] if pixels.ndim == 2 else pixels
+
+
+def _eight_bits(image: Image) -> Image | str:
+    """The picture with 8 bits a channel, or why that cannot be made of it."""
+    from PIL import Image as images
+
+    if image.mode.startswith("I;16"):
+        return images.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
+    if image.mode in {"I", "F"}:
+        return f"{image.mode} pixels of 32 bits, whose range is unknown; save 8 or 16 bits"
+    return image
+
+
+def _in_mode(image: Image, mode: str) -> Image:
+    """The picture in another mode; without an alpha channel, transparent pixels become black."""
+    from PIL import Image as images
+
+    transparent = image.mode in {"LA", "La", "RGBA", "RGBa"} or "transparency" in image.info
+    if transparent and mode != "RGBA":
+        over = image.convert("RGBA")
+        image = images.alpha_composite(images.new("RGBA", over.size, "black"), over)
+    return image.convert(mode)
 
 
 def _complain(root: Path, problems: list[str], remedy: str) -> DataError:
     lines = "\n".join(f"  {line}" for line in problems[:20])
     more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
-    return DataError(
-        f"{len(problems)} of the files in {root} cannot be used; {remedy}\n{lines}{more}"
-    )
+    text = f"{len(problems)} of the files in {root} cannot be used; {remedy}\n{lines}{more}"
+    return DataError(text)
 
 
-def _read(root: Path, files: list[Path], skip: bool) -> list[tuple[Path, Image]]:
-    read = [(file, _open(file)) for file in files]
+def _read(root: Path, files: list[Path], skip: bool, size: int, channels: int) -> Pictures:
+    read = [(file, _decode(file, size, channels)) for file in files]
     bad = [f"{file.relative_to(root)}: {why}" for file, why in read if isinstance(why, str)]
     if bad and not skip:
         raise _complain(root, bad, "mend or remove them, or leave them out with --set skip=true")
-    good = [(file, image) for file, image in read if not isinstance(image, str)]
+    good = [(file, pixels) for file, pixels in read if not isinstance(pixels, str)]
     if not good:
         raise DataError(f"there are no pictures in {root} (endings: {' '.join(sorted(ENDINGS))})")
-    return good
-
-
-def _channels(images: list[Image], wanted: int) -> int:
-    """As asked for, else colour where any picture has colour."""
-    if wanted:
-        return wanted
-    return 1 if all(image.mode in {"1", "L", "LA", "I", "I;16", "F"} for image in images) else 3
-
-
-def _array(image: Image, mode: str, size: int) -> NDArray[np.uint8]:
-    from PIL import Image
-
-    image = image.convert(mode)
-    if size and image.size != (size, size):
-        image = image.resize((size, size), Image.Resampling.BOX, reducing_gap=2.0)
-    pixels = np.asarray(image)
-    return pixels[..., None] if pixels.ndim == 2 else pixels
+    most = max(pixels.shape[-1] for _, pixels in good)
+    return [(file, p if p.shape[-1] == most else p.repeat(most, -1)) for file, p in good]
 
 
 @dataset(title="A folder of images", paper="your own data")
@@ -74,7 +90,8 @@ def folder(
 ) -> Dataset:
     """Pictures from a folder and the folders below it, in the order of their names; your own data.
 
-    All must have one size, or be resized on request. Grey pictures have one channel, others three.
+    All must have one size, or be resized on request. Grey pictures have one channel, others three;
+    16 bits become 8, and transparent pixels show black unless four channels are asked for.
 
     Args:
         path: the folder.
@@ -85,20 +102,22 @@ def folder(
     """
     if channels not in {0, *MODES}:
         raise ParameterError(f"folder.channels must be 0, 1, 3 or 4, not {channels}")
+    if size < 0:
+        raise ParameterError(f"folder.size must be 0 or a number of pixels, not {size}")
     root = existing(path, "folder")
-    files = sorted(file for file in root.rglob("*") if file.suffix.lower() in ENDINGS)
+    files = sorted(f for f in root.rglob("*") if f.suffix.lower() in ENDINGS and f.is_file())
     content = ((str(file.relative_to(root)), file.read_bytes()) for file in files)
     found = check_digest(path, digest, digest_of(content))
-    read = _read(root, files, skip)
-    mode = MODES[_channels([image for _, image in read], channels)]
-    arrays = [_array(image, mode, size) for _, image in read]
-    usual = max(shapes := [a.shape for a in arrays], key=shapes.count)
+    pictures = _read(root, files, skip, size, channels)
+    shapes = [pixels.shape for _, pixels in pictures]
+    usual = max(shapes, key=shapes.count)
     odd = [
-        f"{file.relative_to(root)}: {a.shape[1]}x{a.shape[0]} pixels"
-        for (file, _), a in zip(read, arrays, strict=True)
-        if a.shape != usual
+        f"{file.relative_to(root)}: {pixels.shape[1]}x{pixels.shape[0]} pixels"
+        for file, pixels in pictures
+        if pixels.shape != usual
     ]
     if odd:
         others = f"the others are {usual[1]}x{usual[0]}; resize all with --set size=64"
         raise _complain(root, odd, others)
-    return Dataset(Pixels(torch.from_numpy(np.stack(arrays))), digest=found)
+    stacked = np.stack([pixels for _, pixels in pictures])
+    return Dataset(Pixels(torch.from_numpy(stacked)), digest=found)

@@ -10,7 +10,12 @@ from untwine.errors import DataError
 
 def check(codes: ArrayLike, factors: ArrayLike) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
     """Codes (N, D) and factors (N, K) as arrays, or a sentence about what is wrong with them."""
-    z, f = np.asarray(codes), np.asarray(factors)
+    try:
+        z, f = np.asarray(codes), np.asarray(factors)
+    except ValueError as error:
+        raise DataError(f"codes and factors must be arrays: {error}") from error
+    if z.dtype.kind not in "biuf" or f.dtype.kind not in "biuf":
+        raise DataError(f"codes and factors must be real numbers, not {z.dtype} and {f.dtype}")
     f = f[:, None] if f.ndim == 1 else f
     if z.ndim != 2 or f.ndim != 2 or len(z) != len(f) or 0 in z.shape or 0 in f.shape:
         raise DataError(
@@ -22,11 +27,9 @@ def check(codes: ArrayLike, factors: ArrayLike) -> tuple[NDArray[np.floating], N
     z = z if np.issubdtype(z.dtype, np.floating) else z.astype(np.float64)
     if not np.isfinite(z).all():
         raise DataError("the codes hold NaN or infinity; find out where they come from first")
-    if not np.issubdtype(f.dtype, np.integer):
-        if not (np.isfinite(f.astype(np.float64)).all() and (f == np.round(f)).all()):
-            raise DataError("factors must be whole numbers, one per level")
-        f = f.astype(np.int64)
-    return z, f
+    if f.dtype.kind == "f" and not (np.isfinite(f).all() and (f == np.round(f)).all()):
+        raise DataError("factors must be whole numbers, one per level")
+    return z, f.astype(np.int64)
 
 
 def discretise(values: NDArray[np.floating], bins: int) -> NDArray[np.int64]:
@@ -38,11 +41,15 @@ def discretise(values: NDArray[np.floating], bins: int) -> NDArray[np.int64]:
     >>> discretise(np.arange(21.0)[:, None], 20)[:, 0].tolist()[-3:]
     [18, 19, 19]
     """
-    columns = [
-        np.searchsorted(np.histogram_bin_edges(column, bins)[1:-1], column, side="right")
-        for column in values.T
-    ]
-    return np.stack(columns, axis=1).astype(np.int64)
+    return np.stack([_bins(column, bins) for column in values.T], axis=1).astype(np.int64)
+
+
+def _bins(column: NDArray[np.floating], bins: int) -> NDArray[np.intp]:
+    try:
+        edges = np.histogram_bin_edges(column, bins)
+    except ValueError:  # the extremes are too close, for their size, to have bins between them
+        return np.zeros(len(column), dtype=np.intp)
+    return np.searchsorted(edges[1:-1], column, side="right")
 
 
 def mutual_information(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from untwine.errors import IncompatibleError
+from untwine.errors import IncompatibleError, ParameterError
 from untwine.parts.gaussian import Gaussian
 from untwine.records import Sizes, Trace
 from untwine.registry import model
@@ -92,8 +92,8 @@ def beta_tcvae(
     L = E_q(z|x)[−log p(x|z)] + α MI + β TC + γ DW,   MI + TC + DW = KL(q(z|x) ‖ p(z))
 
     Computed as the exact KL plus (α−1) MI + (β−1) TC + (γ−1) DW, which has the same expectation
-    and less noise. Minibatch-weighted estimates of TC are too large by the constant (D−1) log N;
-    only their gradient matters. Estimates depend on the batch size.
+    and less noise. Minibatch weights shift TC by the constant (D−1) log N, which has no
+    gradient; judge it by its changes. Estimates depend on the batch size.
 
     Args:
         beta: weight of the total correlation; 1 is the VAE, the paper takes 6, the 2019 study 1
@@ -103,6 +103,9 @@ def beta_tcvae(
         weighting: how the minibatch stands for the data; mws as in the paper's experiments, mss
             unbiased (its weights on the diagonal, unlike the authors' code).
     """
+    for name, value in {"beta": beta, "alpha": alpha, "gamma": gamma}.items():
+        if value < 0:
+            raise ParameterError(f"beta-tcvae.{name} must not be negative, but is {value}")
     weights: dict[Part, float] = {"mi": alpha - 1, "tc": beta - 1, "dw": gamma - 1}
     return Recipe(
         terms={

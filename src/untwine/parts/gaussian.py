@@ -40,7 +40,9 @@ class Gaussian:
 
     def log_prob_per_dim(self, z: Tensor) -> Tensor:
         """log N(z_d; μ_d, σ²_d) for every dimension, (..., D)."""
-        return -(LOG_2PI + self.logvar + (z - self.mean).square() * (-self.logvar).exp()) / 2
+        # Scaled before it is squared: exp(−ℓ/2) overflows at twice the ℓ of exp(−ℓ).
+        scaled = (z - self.mean) * (-self.logvar / 2).exp()
+        return -(LOG_2PI + self.logvar + scaled.square()) / 2
 
     def log_prob(self, z: Tensor) -> Tensor:
         return self.log_prob_per_dim(z).sum(-1)
@@ -50,8 +52,8 @@ class Gaussian:
         if other is None:
             return (self.mean.square() + self.logvar.exp() - 1 - self.logvar) / 2
         gap = self.logvar - other.logvar
-        distance = (self.mean - other.mean).square() * (-other.logvar).exp()
-        return (gap.exp() + distance - 1 - gap) / 2
+        distance = (self.mean - other.mean) * (-other.logvar / 2).exp()
+        return (gap.exp() + distance.square() - 1 - gap) / 2
 
     def kl(self, other: Gaussian | None = None) -> Tensor:
         """KL(self ‖ other) = ½ Σ_d [log(v₂/v₁) + (v₁ + (m₁−m₂)²)/v₂ − 1], (...)."""

@@ -15,18 +15,19 @@ def rows_of(group: Tensor | None, n: int, device: torch.device) -> Tensor:
     return group.unique(return_inverse=True)[1]
 
 
-def product_of_experts(q: Gaussian, rows: Tensor) -> Gaussian:
+def product_of_experts(q: Gaussian, rows: Tensor, groups: int | None = None) -> Gaussian:
     """The Gaussians (B, D) of each group multiplied and normalised, (R, D).
 
     1/v_g = Σ_i 1/v_i,  m_g = v_g Σ_i m_i/v_i. The prior is not one of the factors. Precisions are
-    summed in logarithms, so that neither very certain nor very uncertain members overflow.
+    summed in logarithms, so that neither very certain nor very uncertain members overflow. Where
+    the number of groups is known, giving it spares a look at the rows.
 
     >>> q = Gaussian(torch.tensor([[1.0], [3.0]]), torch.tensor([[1.0], [0.5]]).log())
     >>> g = product_of_experts(q, torch.tensor([0, 0]))
     >>> round(g.mean.item(), 5), round(g.variance.item(), 5)
     (2.33333, 0.33333)
     """
-    n = int(rows.max()) + 1
+    n = int(rows.max()) + 1 if groups is None else groups
     log_precision = -q.logvar
     index = rows[:, None].expand_as(log_precision)
     empty = log_precision.new_full((n, log_precision.shape[1]), -torch.inf)

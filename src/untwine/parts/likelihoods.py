@@ -84,7 +84,7 @@ def positive(name: str, value: float) -> float:
     return value
 
 
-@likelihood(title="Bernoulli", paper="Kingma and Welling, 2014")
+@likelihood(title="Bernoulli", paper="Kingma and Welling, 2014", bounded=True)
 def bernoulli() -> Likelihood:
     """Cross-entropy with logits: Σ [softplus(o) − x·o], as in Kingma and Welling, 2014.
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from untwine.parts.gaussian import Gaussian
+from untwine.records import Draw, Latent
+
+KLMode = Literal["analytic", "mc"]
+"""How the KL to a mixture is taken whose weights depend on the sample."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +62,38 @@ def kl_to_each(q: Gaussian, parts: Gaussian) -> Tensor:
     return Gaussian(q.mean[:, None], q.logvar[:, None]).kl(parts)
 
 
-def categorical_kl(weight: Tensor, log_prior: Tensor) -> Tensor:
-    """Σ_k w_k (log w_k − log p_k) over the last axis; 0 log 0 is 0.
+def expected_kl(q: Gaussian, parts: Gaussian, weight: Tensor, z: Tensor, mode: KLMode) -> Tensor:
+    """(B,) the KL of q (B, D) to components (B, K, D), weighted by (B, K).
 
-    >>> w = torch.tensor([0.7310586, 0.2689414])
-    >>> round(categorical_kl(w, torch.full((2,), math.log(0.5))).item(), 7)
+    `analytic`: Σ_k w_k KL(q ‖ p_k); `mc`: Σ_k w_k [log q(z) − log p_k(z)] at the sample z (B, D).
+    """
+    if mode == "analytic":
+        return (weight * kl_to_each(q, parts)).sum(-1)
+    return (weight * (q.log_prob(z)[:, None] - parts.log_prob(z[:, None]))).sum(-1)
+
+
+def categorical_kl(log_q: Tensor, log_p: Tensor) -> Tensor:
+    """Σ_k q_k (log q_k − log p_k) over the last axis, from logarithms.
+
+    Logarithms keep the gradient finite where a probability underflows to 0.
+
+    >>> q = torch.tensor([0.7310586, 0.2689414]).double()
+    >>> round(categorical_kl(q.log(), torch.full((2,), 0.5).log()).item(), 7)
     0.1109441
     """
-    return -(torch.special.entr(weight) + weight * log_prior).sum(-1)
+    log_p = log_p.expand_as(log_q).to(log_q)
+    return F.kl_div(log_p, log_q, reduction="none", log_target=True).sum(-1)
 
 
-def uniform_kl(weight: Tensor) -> Tensor:
-    """KL of categorical weights (..., K) to the uniform distribution, (...)."""
-    return math.log(weight.shape[-1]) - torch.special.entr(weight).sum(-1)
+def uniform_kl(log_weight: Tensor) -> Tensor:
+    """KL of categorical log-weights (..., K) to the uniform distribution, (...)."""
+    k = log_weight.shape[-1]
+    return categorical_kl(log_weight, log_weight.new_full((k,), -math.log(k)))
+
+
+def component(log_weight: Tensor) -> Latent:
+    """A discrete latent summed out: its weights (B, K), and its KL to the uniform prior."""
+    weight = log_weight.exp()
+    return Latent(
+        Draw(weight, weight, log_density=log_weight), uniform_kl(log_weight), decoded=False
+    )

@@ -78,7 +78,7 @@ def learned_gaussian(*, bound: float = 1.0, squash: bool = False) -> Likelihood:
     return Likelihood(observe, outputs=2)
 
 
-@likelihood(title="Logistic in 256 bins", paper="Tomczak and Welling, 2018")
+@likelihood(title="Logistic in 256 bins", paper="Tomczak and Welling, 2018", bounded=True)
 def logistic256() -> Likelihood:
     """Bytes: log [σ((x+1/256−m)/s) − σ((x−m)/s)] for x on the grid of 1/256, as in Tomczak and Welling, 2018.
 

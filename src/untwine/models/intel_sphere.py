@@ -1,0 +1,61 @@
+"""InteL-VAE on a sphere: push the code out to distance one from the origin."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import Tensor
+
+from untwine.errors import IncompatibleError, ParameterError
+from untwine.parts.geometry import to_sphere
+from untwine.records import Sizes
+from untwine.registry import model
+from untwine.slots import Facts, Mapping
+from untwine.vae import Recipe
+
+BIBTEX = """@inproceedings{miao2022incorporating,
+  title = {On Incorporating Inductive Biases into {VAE}s},
+  author = {Miao, Ning and Mathieu, Emile and Siddharth, N. and Teh, Yee Whye and Rainforth, Tom},
+  booktitle = {International Conference on Learning Representations},
+  year = {2022}
+}"""
+
+
+class Sphere(Mapping):
+    """w = y/(‖y‖₂ + ε), (B, D); Miao et al., section 6.1. Refuses a single latent."""
+
+    def __init__(self, sizes: Sizes, epsilon: float) -> None:
+        super().__init__()
+        if sizes.latent < 2:
+            raise IncompatibleError(
+                "intel-sphere needs at least 2 latents: with 1 the sphere is two points and no "
+                "gradient reaches the encoder"
+            )
+        self.out_features, self.epsilon = sizes.latent, epsilon
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Facts]:
+        return to_sphere(z, self.epsilon), {}
+
+
+@model(
+    title="InteL-VAE, sphere",
+    paper="Miao et al., 2022",
+    url="https://arxiv.org/abs/2106.13746",
+    bibtex=BIBTEX,
+)
+def intel_sphere(*, epsilon: float = 1e-7) -> Recipe:
+    """Put the code on a circle or a sphere, for data around a hole (Miao et al., 2022).
+
+    L = E_q(y|x)[−log p(x|g(y))] + KL(q(y|x) ‖ N(0, I)),   g(y) = y/(‖y‖₂ + ε)
+
+    Two latents make a circle, D latents the sphere of D−1 dimensions. The KL is that of y, before
+    the mapping; it is never smaller than the KL on the sphere. Decoder and metrics see g(y).
+    Refuses a single latent.
+
+    Args:
+        epsilon: ε, which keeps g continuous at the origin, where its slope is 1/ε; the authors'
+            code has 1e-7, and 1e-3 is gentler should training be unstable.
+    """
+    if epsilon <= 0:
+        raise ParameterError(f"intel-sphere.epsilon must be greater than 0, not {epsilon}")
+    return Recipe(mapping=partial(Sphere, epsilon=epsilon))

@@ -1,0 +1,95 @@
+"""ML-VAE: what a group has in common, and what is each example's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from untwine.errors import ParameterError
+from untwine.parts.gaussian import Gaussian
+from untwine.parts.groups import product_of_experts, rows_of
+from untwine.parts.latents import GaussianPosterior
+from untwine.records import Batch, Draw, Latent, Sizes
+from untwine.registry import model
+from untwine.slots import Encode, Latents
+from untwine.vae import Recipe
+
+
+class StyleAndContent(Latents):
+    """Style per example and content per group; without groups each example is one of its own."""
+
+    def __init__(self, sizes: Sizes, style: int, content: int, per_member: bool) -> None:
+        super().__init__()
+        style, content = style or sizes.latent, content or sizes.latent
+        self.style = GaussianPosterior(replace(sizes, latent=style))
+        self.content = nn.Linear(sizes.features, 2 * content)
+        self.per_member = per_member
+        self.out_features = style + content
+
+    def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
+        rows = rows_of(batch.group, len(h), h.device)
+        style = self.style(h)
+        factors = Gaussian(*self.content(h).chunk(2, -1))
+        q = product_of_experts(factors, rows)  # (R, D)
+        shared = per_group if mean or not self.per_member else per_member
+        return {"style": Latent(style, style.q.kl(), normal(style.q)), "content": shared(q, rows)}
+
+    def sample(self, n: int, encoder: Encode) -> Tensor:
+        """Every sample is a group of its own."""
+        return torch.randn_like(self.content.weight.new_empty(n, self.out_features))
+
+
+def normal(q: Gaussian) -> Gaussian:
+    """N(0, I) of the size of q."""
+    return Gaussian(torch.zeros_like(q.mean), torch.zeros_like(q.mean))
+
+
+def per_group(q: Gaussian, rows: Tensor) -> Latent:
+    """One draw for each group."""
+    return Latent(Draw(q.sample(), q.mean, q), q.kl(), normal(q), rows=rows)
+
+
+def per_member(q: Gaussian, rows: Tensor) -> Latent:
+    """A draw for each member from its group's posterior; members share the one KL evenly."""
+    each = Gaussian(q.mean[rows], q.logvar[rows])  # (B, D)
+    return Latent(Draw(each.sample(), each.mean, each), (q.kl() / rows.bincount())[rows])
+
+
+@model(
+    title="ML-VAE",
+    paper="Bouchacourt et al., 2018",
+    url="https://arxiv.org/abs/1705.08841",
+    bibtex="""@inproceedings{bouchacourt2018multi,
+  title = {Multi-Level Variational Autoencoder: Learning Disentangled Representations from
+           Grouped Observations},
+  author = {Bouchacourt, Diane and Tomioka, Ryota and Nowozin, Sebastian},
+  booktitle = {AAAI Conference on Artificial Intelligence},
+  year = {2018}
+}""",
+)
+def ml_vae(*, style: int = 0, content: int = 0, per_member: bool = False) -> Recipe:
+    """Separate what a group shares from what is each example's own (Bouchacourt et al., 2018).
+
+    L = Σ_g [ Σ_{i∈g} (E_q[−log p(x_i|s_i, c_g)] + KL(q(s_i|x_i) ‖ N)) + KL(q(c_g|x_g) ‖ N) ]
+
+    q(c_g) is the normalised product of its members' Gaussians: 1/v_g = Σ_i 1/v_i,
+    m_g = v_g Σ_i m_i/v_i, without the prior among the factors. The KL of the content counts once
+    per group. The paper averages over groups; here, as everywhere, the sum is divided by the number
+    of examples, which is the same up to a constant factor when groups have one size. Groups are the
+    members that fall in one batch; data without groups makes each example a group of its own, and
+    this is the VAE. The code is [style, content]; `encode_group` gives the content of each group.
+
+    Args:
+        style: latents of each example; 0 is the run's number of latents, the paper takes 10.
+        content: latents of each group; 0 is the run's number of latents, the paper takes 10.
+        per_member: draw the content afresh for every member from its group's posterior, as the
+            authors' code does, instead of once per group.
+    """
+    for name, value in {"style": style, "content": content}.items():
+        if value < 0:
+            raise ParameterError(f"ml-vae.{name} must be 0 or more, not {value}")
+    latents = partial(StyleAndContent, style=style, content=content, per_member=per_member)
+    return Recipe(latents=latents)

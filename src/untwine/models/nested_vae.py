@@ -1,0 +1,129 @@
+"""NestedVAE: a second VAE, from the code of one example to that of its partner."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from untwine.errors import ParameterError
+from untwine.parts.gaussian import Gaussian
+from untwine.records import Sizes, Trace
+from untwine.registry import model
+from untwine.slots import Term
+from untwine.vae import Recipe
+
+Source = Literal["mean", "sample"]
+
+
+def partner_weights(group: Tensor | None, n: int, device: torch.device) -> Tensor:
+    """(B, B) the weight of j among the partners of i: the others of its group, or i if alone."""
+    itself = torch.eye(n, dtype=torch.bool, device=device)
+    if group is None:
+        return itself.float()
+    others = (group[:, None] == group[None]) & ~itself
+    partners = others | (itself & ~others.any(1, keepdim=True))
+    return partners / partners.sum(1, keepdim=True)
+
+
+def layers(inputs: int, units: int, outputs: int) -> nn.Sequential:
+    first, second = nn.Linear(inputs, units), nn.Linear(units, units)
+    return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Linear(units, outputs))
+
+
+class Nested(Term):
+    """−log N(z_j; f(s), I) + β KL(q(s|z_i) ‖ N(0, I)), s ~ q(s|z_i), for all partners j of i, (B,).
+
+    Every pair counts in both directions. `common` gives what a code shares with its partners'.
+    """
+
+    def __init__(
+        self, sizes: Sizes, latent: int, units: int, beta: float, source: Source, detach: bool
+    ) -> None:
+        super().__init__(sizes)
+        self.encoder = layers(sizes.latent, units, 2 * latent)
+        self.decoder = layers(latent, units, sizes.latent)
+        self.beta, self.source, self.detach = beta, source, detach
+
+    def common(self, z: Tensor) -> Gaussian:
+        """q(s|z) of codes (B, D), (B, S)."""
+        return Gaussian(*self.encoder(z).chunk(2, -1))
+
+    def forward(self, trace: Trace) -> Tensor:
+        z = self._codes(trace)
+        q = self.common(z)
+        p = Gaussian(self.decoder(q.sample())[:, None], z.new_zeros(()))
+        error = -p.log_prob(z[None])  # (B, B): of z_j from s_i
+        return (self._weights(trace).to(z) * error).sum(1) + self.beta * q.kl()
+
+    def _codes(self, trace: Trace) -> Tensor:
+        mean = self.source == "mean"
+        seen = [v.per_example(mean=mean) for v in trace.latents.values() if v.decoded]
+        z = torch.cat(seen, -1)
+        return z.detach() if self.detach else z
+
+    def _weights(self, trace: Trace) -> Tensor:
+        group, n = trace.batch.group, len(trace.z)
+        if group is not None:  # an example may have been drawn several times
+            group = group.repeat_interleave(n // len(group))
+        return partner_weights(group, n, trace.z.device)
+
+
+@model(
+    title="NestedVAE",
+    paper="Vowels et al., 2020",
+    url="https://arxiv.org/abs/2002.11576",
+    bibtex="""@inproceedings{vowels2020nestedvae,
+  title = {{NestedVAE}: Isolating Common Factors via Weak Supervision},
+  author = {Vowels, Matthew J. and Camgoz, Necati Cihan and Bowden, Richard},
+  booktitle = {IEEE/CVF Conference on Computer Vision and Pattern Recognition},
+  year = {2020}
+}""",
+)
+def nested_vae(
+    *,
+    weight: float = 1.0,
+    nested_beta: float = 1.0,
+    nested_latent: int = 5,
+    units: int = 64,
+    source: Source = "mean",
+    detach: bool = False,
+) -> Recipe:
+    """Isolate what paired examples have in common in a VAE of their codes (Vowels et al., 2020).
+
+    L = Σ_{a∈{i,j}} [R_a + KL_a] + λ Σ_{(i,j),(j,i)} [−log N(z_j; f(s), I) + β KL(q(s|z_i) ‖ N)],
+    s ~ q(s|z_i), R = −log p(x|z); divided by the number of examples
+
+    Partners are the other members of an example's group in the batch, all of them with equal
+    weight. An example without a partner in its batch is its own partner, and so is every example of
+    data without groups: the nested VAE then only compresses the code. Outer and nested VAE train
+    together; the weight of the outer KL is β-VAE's. The objective's term `nested` holds the nested
+    VAE, and its `common(z)` is q(s|z).
+
+    Args:
+        weight: λ; 0 is the VAE.
+        nested_beta: β, weight of the nested KL; 1 in the paper's code, 0 in its example.
+        nested_latent: latents of the nested VAE; 6 in the paper's code.
+        units: units of each of the two hidden layers of the nested encoder and decoder.
+        source: what the nested VAE sees of the outer posterior, and reconstructs: its mean, as in
+            the paper's code, or the sample.
+        detach: keep the nested VAE's gradient from the outer one, which is the paper's code in two
+            stages.
+    """
+    for name, value in {"weight": weight, "nested_beta": nested_beta}.items():
+        if value < 0:
+            raise ParameterError(f"nested-vae.{name} must not be negative, not {value}")
+    for name, value in {"nested_latent": nested_latent, "units": units}.items():
+        if value < 1:
+            raise ParameterError(f"nested-vae.{name} must be at least 1, not {value}")
+    nested = partial(
+        Nested,
+        latent=nested_latent,
+        units=units,
+        beta=nested_beta,
+        source=source,
+        detach=detach,
+    )
+    return Recipe(terms={"nested": (weight, nested)} if weight else {})
