@@ -84,6 +84,7 @@ def test_catalogues_list_and_show_everything(untwine_command, kind, registry):
         ("train vae sprites --device tpu --set size=16", "device must be"),
         ("train vae sprites --batch 999999 --set size=16", "cannot be drawn"),
         ("train vae sprites --network conv --set network=3", "no setting named"),
+        ("train vae sprites --set size=16 --out pyproject.toml", "pyproject.toml"),
         ("evaluate nothing", "there is no run 'nothing'"),
         ("report nothing", "there is no run 'nothing'"),
         ("models show beta", "did you mean"),

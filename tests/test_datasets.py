@@ -12,7 +12,7 @@ import untwine
 from untwine.data import Bits, Factors, Pixels, Shuffle
 from untwine.errors import DataError, ParameterError
 from untwine.registry import datasets
-from untwine.spec import load, plan
+from untwine.spec import Settings, design, load, plan
 
 CPU = torch.device("cpu")
 EMBEDDED = {"sprites": {"size": 16}}  # how to make a small one of those that need no file
@@ -290,3 +290,74 @@ def test_a_run_knows_its_files_by_content_not_by_place(tmp_path):
     np.savez(tmp_path / "data.npz", images=np.ones((24, 16, 16)))
     with pytest.raises(DataError, match="not what this run was made with"):
         datasets.make(first.data)
+
+
+def test_sixteen_bits_become_eight(tmp_path):
+    values = np.linspace(0, 65535, 256).astype(np.uint16).reshape(16, 16)
+    Image.fromarray(values).save(tmp_path / "a.png")
+    pixels = untwine.dataset(str(tmp_path)).take([0])[0, 0].numpy()
+    assert np.abs(pixels - values / 65535).max() < 1 / 200
+
+
+def test_transparent_pixels_show_black_or_stay_transparent_on_request(tmp_path):
+    pixels = np.full((8, 8, 4), 200, np.uint8)
+    pixels[:4, :, 3] = 0
+    Image.fromarray(pixels, "RGBA").save(tmp_path / "a.png")
+    colour = untwine.dataset(str(tmp_path)).take([0])[0]
+    assert colour.shape == (3, 8, 8) and colour[:, :4].max() == 0
+    assert untwine.dataset(str(tmp_path), channels=4).shape == (4, 8, 8)
+
+
+def test_grey_and_colour_pictures_together_are_colour(tmp_path):
+    Image.new("L", (8, 8), 100).save(tmp_path / "a.png")
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "b.png")
+    assert untwine.dataset(str(tmp_path)).shape == (3, 8, 8)
+
+
+def test_pictures_of_unknown_range_are_refused_and_folders_are_no_pictures(tmp_path):
+    write_folder(tmp_path)
+    (tmp_path / "d.png").mkdir()
+    assert len(untwine.dataset(str(tmp_path))) == 6
+    Image.fromarray(np.zeros((16, 16), np.float32)).save(tmp_path / "f.tiff")
+    with pytest.raises(DataError, match=r"f.tiff: F pixels of 32 bits"):
+        untwine.dataset(str(tmp_path))
+
+
+def test_a_file_that_changes_is_read_again(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((4, 8, 8)))
+    assert untwine.dataset(str(tmp_path / "x.npy")).take([0]).max() == 0
+    np.save(tmp_path / "x.npy", np.ones((4, 8, 8)))
+    assert untwine.dataset(str(tmp_path / "x.npy")).take([0]).max() == 1
+
+
+def test_a_planned_run_reads_its_files_once(tmp_path, monkeypatch):
+    reads = []
+    make = datasets.make
+    monkeypatch.setattr(datasets, "make", lambda choice: reads.append(choice) or make(choice))
+    run = plan("vae", str(write_array(tmp_path)))
+    load(run.data)
+    assert len(reads) == 1
+
+
+@pytest.mark.parametrize("values", [np.zeros((4, 0)), np.full((4, 2), 1e300), np.array([["a"]])])
+def test_odd_vectors_are_refused(values):
+    with pytest.raises(DataError, match="vectors must be"):
+        untwine.from_arrays(values)
+
+
+def test_likelihoods_follow_the_range_of_the_data():
+    data = untwine.from_arrays(15 * np.random.default_rng(0).standard_normal((50, 3)))
+    assert untwine.build("vae", data, likelihood="laplace").reconstruct(data.take([0])).shape == (
+        1,
+        3,
+    )
+    run_like = design("vae", data, Settings({}), likelihood="laplace").likelihood
+    assert run_like.params["squash"] is False
+    with pytest.raises(untwine.IncompatibleError, match=r"needs data in \[0, 1\]"):
+        untwine.build("vae", data, likelihood="bernoulli")
+
+
+def test_a_dsprites_file_without_images_is_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", other=np.zeros(3))
+    with pytest.raises(DataError, match="it has no imgs"):
+        untwine.dataset("dsprites", path=str(tmp_path / "x.npz"))

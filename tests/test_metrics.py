@@ -217,3 +217,35 @@ def test_factors_are_asked_for_in_a_sentence_where_there_are_none():
     assert list(untwine.evaluate(model, data, n=10)) == ["reconstruction"]
     with pytest.raises(DataError, match="no factors"):
         untwine.evaluate(model, data, ["mig"], n=10)
+
+
+@pytest.mark.parametrize("column", [np.full(40, 1e9), np.nextafter(np.full(40, 1e9), 2e9)])
+def test_constant_latents_of_any_size_fall_into_one_bin(column):
+    column = column.astype(np.float32)
+    column[0] = np.nextafter(column[0], np.float32(0))
+    assert len(set(discretise(column[:, None], 20)[:, 0])) <= 2
+    factors = np.arange(40) % 4
+    assert mig(np.stack([column, factors], 1), factors) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("bad", [np.array([["a"]] * 4), np.ones((4, 1), complex)])
+def test_codes_must_be_real_numbers(bad):
+    with pytest.raises(DataError, match="real numbers"):
+        mig(bad, np.arange(4))
+
+
+def test_a_refusing_metric_is_left_out_unless_it_was_asked_for(capsys):
+    data = untwine.from_arrays(np.random.default_rng(0).random((20, 8, 8)), np.zeros((20, 1), int))
+    model = untwine.build("vae", data, network="mlp")
+    assert "reconstruction" in untwine.evaluate(model, data, n=10)
+    assert "mig is left out" in capsys.readouterr().err
+    with pytest.raises(DataError, match="more than one level"):
+        untwine.evaluate(model, data, "mig", n=10)
+
+
+def test_metrics_take_settings(tiny):
+    model = untwine.build("vae", tiny, network="mlp")
+    few, many = (untwine.evaluate(model, tiny, "mig", n=200, bins=bins) for bins in (2, 50))
+    assert few["mig"] != many["mig"]
+    with pytest.raises(untwine.UnknownNameError, match="did you mean 'bins'"):
+        untwine.evaluate(model, tiny, "mig", n=200, bin=3)

@@ -1,6 +1,7 @@
 """The report: one self-contained page."""
 
 import re
+import shlex
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
@@ -75,8 +76,15 @@ def test_latents_are_sorted_by_kl(page):
 
 
 def test_the_command_makes_the_same_run_again():
-    spec = plan("beta-tcvae", "sprites", settings=["size=32", "beta=3.5"], network="mlp", seed=4)
-    words = command(spec).split()[2:]
+    spec = plan(
+        "beta-tcvae+jigsaw",
+        "sprites",
+        settings=["size=32", "beta=1.23456789", "grid=2"],
+        network="mlp",
+        seed=4,
+        lr=1.23456789e-4,
+    )
+    words = shlex.split(command(spec))[2:]
     options = dict(zip(words[2::2], words[3::2], strict=True))
     settings = [b for a, b in zip(words[2::2], words[3::2], strict=True) if a == "--set"]
     again = plan(

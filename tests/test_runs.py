@@ -282,3 +282,96 @@ def test_the_lock_is_free_after_use(tmp_path):
     with locked(tmp_path):
         assert is_running(tmp_path)
     assert not is_running(tmp_path)
+
+
+@pytest.fixture
+def finished(tmp_path):
+    return train(tmp_path)
+
+
+def test_an_edited_specification_is_noticed(finished):
+    facts = json.loads((finished / "run.json").read_text())
+    facts["spec"]["likelihood"] = {"name": "laplace"}
+    (finished / "run.json").write_text(json.dumps(facts))
+    with pytest.raises(RunError, match="was changed after"):
+        untwine.open_run(finished)
+    with pytest.raises(RunError, match="describes another run"):
+        untwine.run(spec(), finished.parent, **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("run.json", "{}"),
+        ("run.json", "[1]"),
+        ("run.json", '{"spec": {"model": "vae"}, "how": {}, "versions": {}}'),
+        ("run.json", '{"spec": [], "how": {}, "versions": {}}'),
+        ("done.json", "{}"),
+        ("done.json", "["),
+        ("history.csv", ""),
+        ("history.csv", "step,loss\n1,x\n"),
+        ("model.safetensors", ""),
+    ],
+)
+def test_a_damaged_file_is_told_in_a_sentence_and_spoils_nothing_else(finished, file, content):
+    (finished / file).write_text(content)
+    with pytest.raises(RunError):
+        untwine.open_run(finished)
+    assert len(describe_runs(finished.parent)) == 1
+
+
+@pytest.mark.parametrize("content", ["[", "[]", '{"mig": 3}'])
+def test_damaged_scores_are_told(finished, content):
+    (finished / "scores.json").write_text(content)
+    with pytest.raises(RunError, match="is damaged"):
+        evaluate_run(finished, n=50)
+    assert "unreadable" in describe_runs(finished.parent)[0][5]
+
+
+def test_stray_files_do_not_disturb(tmp_path):
+    process = child(tmp_path, DIE_AT_STEP.format(step=33))
+    process.communicate()
+    path = tmp_path / spec().directory
+    (path / "states" / "0abc.safetensors").write_text("")
+    (path / ".owner").write_text("")
+    assert is_running(path)  # an owner that is just being written
+    assert describe_runs(tmp_path)[0][5] == "running, saved at 50 %"
+
+
+def test_scores_with_other_settings_replace_only_their_own_metric(finished):
+    before = json.loads((finished / "scores.json").read_text())
+    evaluate_run(finished, ["mig"], n=60)
+    after = json.loads((finished / "scores.json").read_text())
+    assert after["mig"]["examples"] == 60
+    assert after["reconstruction"] == before["reconstruction"]
+
+
+def test_nothing_is_left_behind_by_a_run_that_cannot_start(tmp_path):
+    wrong = untwine.plan(
+        "beta-tcvae", "sprites", **{**SPEC, "batch": 1, "settings": ["weighting=mss"]}
+    )
+    with pytest.raises(untwine.IncompatibleError, match="batch of at least 2"):
+        untwine.run(wrong, tmp_path / "out")
+    with pytest.raises(untwine.ParameterError, match="device must be"):
+        untwine.run(spec(), tmp_path / "out", device="gpu")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_of_another_device_says_where_it_can_go_on(tmp_path):
+    process = child(tmp_path, DIE_AT_STEP.format(step=12))
+    process.communicate()
+    file = tmp_path / spec().directory / "run.json"
+    file.write_text(file.read_text().replace('"device": "cpu"', '"device": "cuda"'))
+    if not torch.cuda.is_available():
+        with pytest.raises(RunError, match="was started on cuda, which is not here"):
+            untwine.run(spec(), tmp_path, **OPTIONS)
+
+
+def test_whole_names_come_before_parts(tmp_path):
+    for name in ("vae-sprites-1", "beta-vae-sprites-1", "vae-sprites-12"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text("{}")
+    assert find_run("vae-sprites-1", tmp_path).name == "vae-sprites-1"
+    assert find_run("beta", tmp_path).name == "beta-vae-sprites-1"
+    with pytest.raises(RunError, match="could be vae-sprites-1"):
+        find_run("vae", tmp_path)

@@ -1,13 +1,20 @@
 """The training loop."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import untwine
+from untwine import Recipe, Sizes
 from untwine.errors import DataError, ParameterError, RunError
+from untwine.models.factor_vae import DensityRatio
+from untwine.parts.likelihoods import bernoulli
+from untwine.parts.nets import Network, mlp
+from untwine.store import latest_state, save_state
 from untwine.train import compile_pays, loss_function, pick_device
 
 
@@ -145,3 +152,49 @@ def test_vectors_train(tiny):
     history = untwine.fit(model, data, steps=50, batch=32, lr=1e-3, quiet=True)
     assert math.isfinite(history[-1]["loss"])
     assert model.sample(3).shape == (3, 4)
+
+
+class Tied(nn.Module):
+    """Registers one layer twice, beside a frozen parameter."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.first = self.second = nn.Linear(size, size)
+        self.frozen = nn.Parameter(torch.zeros(1), requires_grad=False)
+
+    def forward(self, x):
+        return self.second(self.first(x.flatten(1)).relu()) + self.frozen
+
+
+def test_frozen_and_shared_weights_train_and_are_saved(tiny, tmp_path):
+    size = tiny.shape.numel()
+    network = Network(size, lambda shape: Tied(size), mlp(width=8).decoder)
+    model = Recipe().build(Sizes(tiny.shape, latent=2), network, bernoulli())
+    kept = []
+
+    def keep(state):
+        tensors, facts = state.pack()
+        kept.append(save_state(tmp_path / "s", state.step, tensors, facts))
+
+    untwine.fit(model, tiny, steps=4, batch=8, checkpoint=keep, checkpoint_every=2, quiet=True)
+    assert len(kept) == 1 and latest_state(tmp_path / "s", print)
+
+
+def test_the_second_batch_of_an_adversary_leaves_running_statistics_alone(tiny):
+    def encoder(shape):
+        return nn.Sequential(nn.Flatten(), nn.Linear(shape.numel(), 4), nn.BatchNorm1d(4))
+
+    statistics = []
+    for terms in ({}, {"tc": (0.0, partial(DensityRatio, width=4, depth=1, lr=1e-4))}):
+        torch.manual_seed(0)
+        network = Network(4, encoder, mlp(width=8).decoder)
+        model = Recipe(terms=terms).build(Sizes(tiny.shape, latent=2), network, bernoulli())
+        untwine.fit(model, tiny, steps=3, batch=8, quiet=True)
+        statistics.append(model.encoder[2].running_mean)
+    assert torch.equal(*statistics)
+
+
+@pytest.mark.parametrize("options", [{"steps": 0}, {"steps": 3, "compile": "maybe"}])
+def test_impossible_options_are_refused(tiny, options):
+    with pytest.raises(ParameterError, match="fit needs steps"):
+        untwine.fit(make(tiny), tiny, quiet=True, **options)

@@ -10,6 +10,7 @@ import untwine
 from untwine import Batch, Sizes
 from untwine.parts.likelihoods import gaussian
 from untwine.parts.nets import Network
+from untwine.parts.terms import KL
 from untwine.vae import Recipe, forked
 
 
@@ -138,3 +139,23 @@ def test_a_plain_model_has_no_groups_and_no_clusters(tiny):
         model.encode_group(x)
     with pytest.raises(untwine.IncompatibleError, match="no clusters"):
         model.assign(x)
+
+
+@pytest.mark.parametrize(
+    ("x", "sentence"),
+    [
+        (torch.zeros(1, 16, 16), "takes tensors of shape"),
+        (torch.zeros(2, 1, 8, 8), "takes tensors of shape"),
+        (torch.zeros(2, 1, 16, 16, dtype=torch.uint8), "takes floats"),
+        (torch.zeros(2, 1, 16, 16).numpy(), "not ndarray"),
+    ],
+)
+def test_other_inputs_are_refused_at_the_door(tiny, x, sentence):
+    with pytest.raises(untwine.DataError, match=sentence):
+        untwine.build("vae", tiny).encode(x)
+
+
+@pytest.mark.parametrize("name", ["loss", "step", "a.b"])
+def test_names_that_the_history_uses_are_not_for_terms(name):
+    with pytest.raises(untwine.IncompatibleError, match="cannot be named"):
+        Recipe(terms={name: (1.0, KL)})
