@@ -5,12 +5,15 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import load, save
 
 import untwine
 from untwine.data import Shuffle
 from untwine.errors import IncompatibleError
+from untwine.records import Batch
 from untwine.registry import models
 from untwine.spec import Run, plan
+from untwine.store import plain
 from untwine.train import State
 
 NAMES = list(models)
@@ -80,6 +83,26 @@ def test_resumed_training_is_bit_identical(name, tiny):
     assert untwine.fit(again, tiny, resume=states[0], **options) == history
     for p, q in zip(whole.parameters(), again.parameters(), strict=True):
         assert torch.equal(p, q)
+
+
+@every_model
+def test_a_saved_model_encodes_identically(name, tiny):
+    model, x = make(name, tiny), a_batch(tiny).x
+    untwine.fit(model, tiny, steps=2, batch=8, quiet=True)
+    other = untwine.build(name, tiny, latent=4, network="mlp", seed=7, **{"mlp.width": 16})
+    other.load_state_dict(load(save(plain(model.state_dict()))))
+    assert torch.equal(model.encode(x), other.encode(x))
+    assert torch.equal(model.sample(2, seed=1), other.sample(2, seed=1))
+
+
+@every_model
+@pytest.mark.parametrize("shade", [0.0, 1.0])
+def test_blank_images_have_finite_losses_and_gradients(name, shade, tiny):
+    model = make(name, tiny)
+    terms = model.objective(model.trace(Batch(torch.full((8, *tiny.shape), shade))))
+    terms["loss"].backward()
+    assert all(value.isfinite() for value in terms.values())
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
 @every_model

@@ -33,3 +33,17 @@ def test_beta_zero_gives_no_gradient_to_the_variance_through_the_kl(tiny):
 def test_negative_beta_is_refused(tiny):
     with pytest.raises(ParameterError, match="must not be negative"):
         untwine.build("beta-vae", tiny, beta=-1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["beta-vae", "beta-tcvae"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_reconstruction_worsens_as_beta_grows(name, seed):
+    data = untwine.dataset("sprites", size=32)
+    errors = []
+    for beta in (1, 4, 16):
+        model = untwine.build(name, data, beta=beta, seed=seed)
+        errors.append(
+            untwine.fit(model, data, steps=800, lr=1e-3, seed=seed, quiet=True)[-1]["nll"]
+        )
+    assert errors == sorted(errors)

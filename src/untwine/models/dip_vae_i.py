@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from untwine.errors import ParameterError
+from untwine.models._papers import KUMAR_2018
 from untwine.parts.moments import Diagonal, OffDiagonal
 from untwine.registry import model
 from untwine.vae import Recipe
@@ -14,12 +15,7 @@ from untwine.vae import Recipe
     title="DIP-VAE-I",
     paper="Kumar et al., 2018",
     url="https://arxiv.org/abs/1711.00848",
-    bibtex="""@inproceedings{kumar2018variational,
-  title = {Variational Inference of Disentangled Latent Concepts from Unlabeled Observations},
-  author = {Kumar, Abhishek and Sattigeri, Prasanna and Balakrishnan, Avinash},
-  booktitle = {International Conference on Learning Representations},
-  year = {2018}
-}""",
+    bibtex=KUMAR_2018,
 )
 def dip_vae_i(*, lambda_od: float = 10.0, ratio: float = 10.0) -> Recipe:
     """Press the covariance S of the posterior means towards the identity (Kumar et al., 2018).

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from untwine.errors import IncompatibleError, ParameterError
+from untwine.models._papers import KUMAR_2018
 from untwine.parts.gaussian import Gaussian
 from untwine.parts.moments import Diagonal, OffDiagonal
 from untwine.records import Sizes, Trace
@@ -58,12 +59,7 @@ class ThirdMoments(Term):
     title="DIP-VAE-II",
     paper="Kumar et al., 2018",
     url="https://arxiv.org/abs/1711.00848",
-    bibtex="""@inproceedings{kumar2018variational,
-  title = {Variational Inference of Disentangled Latent Concepts from Unlabeled Observations},
-  author = {Kumar, Abhishek and Sattigeri, Prasanna and Balakrishnan, Avinash},
-  booktitle = {International Conference on Learning Representations},
-  year = {2018}
-}""",
+    bibtex=KUMAR_2018,
 )
 def dip_vae_ii(
     *,

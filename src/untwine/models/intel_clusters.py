@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from untwine.errors import IncompatibleError, ParameterError
-from untwine.models.intel_sphere import BIBTEX
+from untwine.models._papers import MIAO_2022
 from untwine.records import Sizes
 from untwine.registry import model
 from untwine.slots import Facts, Mapping
@@ -144,7 +144,7 @@ class Clusters(Mapping):
     title="InteL-VAE, clusters",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
-    bibtex=BIBTEX,
+    bibtex=MIAO_2022,
 )
 def intel_clusters(
     *,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from untwine.errors import IncompatibleError, ParameterError
-from untwine.models.intel_sphere import BIBTEX
+from untwine.models._papers import MIAO_2022
 from untwine.records import Sizes
 from untwine.registry import model
 from untwine.slots import Facts, Mapping
@@ -66,7 +66,7 @@ class Levels(Mapping):
     title="InteL-VAE, hierarchical",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
-    bibtex=BIBTEX,
+    bibtex=MIAO_2022,
 )
 def intel_hierarchical(*, levels: tuple[int, ...] = (), act: Act = "relu") -> Recipe:
     """Arrange the code in levels, each made from the one above and noise (Miao et al., 2022).

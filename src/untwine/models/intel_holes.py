@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from untwine.errors import IncompatibleError, ParameterError
-from untwine.models.intel_sphere import BIBTEX
+from untwine.models._papers import MIAO_2022
 from untwine.parts.geometry import to_sphere
 from untwine.records import Sizes
 from untwine.registry import model
@@ -57,7 +57,7 @@ class GluedCircle(Mapping):
     title="InteL-VAE, holes",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
-    bibtex=BIBTEX,
+    bibtex=MIAO_2022,
 )
 def intel_holes(*, holes: int = 2, epsilon: float = 1e-7) -> Recipe:
     """Give the code's plane a number of holes, for data such as an infinity sign (Miao et al., 2022).

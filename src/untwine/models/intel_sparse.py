@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from untwine.errors import ParameterError
-from untwine.models.intel_sphere import BIBTEX
+from untwine.models._papers import MIAO_2022
 from untwine.records import Sizes, Trace
 from untwine.registry import model
 from untwine.slots import Facts, Mapping, Term
@@ -80,7 +80,7 @@ class Sparsity(Term):
     title="InteL-VAE, sparse",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
-    bibtex=BIBTEX,
+    bibtex=MIAO_2022,
 )
 def intel_sparse(
     *,

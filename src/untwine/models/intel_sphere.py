@@ -7,18 +7,12 @@ from functools import partial
 from torch import Tensor
 
 from untwine.errors import IncompatibleError, ParameterError
+from untwine.models._papers import MIAO_2022
 from untwine.parts.geometry import to_sphere
 from untwine.records import Sizes
 from untwine.registry import model
 from untwine.slots import Facts, Mapping
 from untwine.vae import Recipe
-
-BIBTEX = """@inproceedings{miao2022incorporating,
-  title = {On Incorporating Inductive Biases into {VAE}s},
-  author = {Miao, Ning and Mathieu, Emile and Siddharth, N. and Teh, Yee Whye and Rainforth, Tom},
-  booktitle = {International Conference on Learning Representations},
-  year = {2022}
-}"""
 
 
 class Sphere(Mapping):
@@ -41,7 +35,7 @@ class Sphere(Mapping):
     title="InteL-VAE, sphere",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
-    bibtex=BIBTEX,
+    bibtex=MIAO_2022,
 )
 def intel_sphere(*, epsilon: float = 1e-7) -> Recipe:
     """Put the code on a circle or a sphere, for data around a hole (Miao et al., 2022).

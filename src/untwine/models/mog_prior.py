@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from untwine.errors import IncompatibleError, ParameterError
+from untwine.models._papers import MIAO_2022
 from untwine.parts.gaussian import Gaussian
 from untwine.parts.mixture import Mixture
 from untwine.records import Density, Draw, Sizes
@@ -59,12 +60,7 @@ class FixedMixture(Prior):
     title="MoG-VAE",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
-    bibtex="""@inproceedings{miao2022incorporating,
-  title = {On Incorporating Inductive Biases into {VAE}s},
-  author = {Miao, Ning and Mathieu, Emile and Siddharth, N. and Teh, Yee Whye and Rainforth, Tom},
-  booktitle = {International Conference on Learning Representations},
-  year = {2022}
-}""",
+    bibtex=MIAO_2022,
 )
 def mog_prior(*, components: int = 10, radius: float = 2.0, variance: float = 1.0) -> Recipe:
     """Give the prior fixed clusters, the baseline of a study of priors (Miao et al., 2022).

@@ -1,0 +1,15 @@
+"""References of papers with more than one model."""
+
+KUMAR_2018 = """@inproceedings{kumar2018variational,
+  title = {Variational Inference of Disentangled Latent Concepts from Unlabeled Observations},
+  author = {Kumar, Abhishek and Sattigeri, Prasanna and Balakrishnan, Avinash},
+  booktitle = {International Conference on Learning Representations},
+  year = {2018}
+}"""
+
+MIAO_2022 = """@inproceedings{miao2022incorporating,
+  title = {On Incorporating Inductive Biases into {VAE}s},
+  author = {Miao, Ning and Mathieu, Emile and Siddharth, N. and Teh, Yee Whye and Rainforth, Tom},
+  booktitle = {International Conference on Learning Representations},
+  year = {2022}
+}"""
