@@ -234,7 +234,7 @@ def test_folder_without_pictures_is_refused(tmp_path):
 
 
 def test_folder_refuses_two_channels(tmp_path):
-    with pytest.raises(ParameterError, match="0, 1, 3 or 4"):
+    with pytest.raises(ParameterError, match="0 or 1 or 3 or 4"):
         untwine.dataset("folder", path=str(tmp_path), channels=2)
 
 

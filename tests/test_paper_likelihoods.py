@@ -63,7 +63,7 @@ def test_samples_of_the_learned_gaussian_have_its_moments():
 
 
 def test_a_bound_must_be_positive():
-    with pytest.raises(ParameterError, match=r"learned-gaussian.bound must be greater than 0"):
+    with pytest.raises(ParameterError, match=r"learned-gaussian.bound must be a number above 0"):
         learned_gaussian(bound=0)
 
 

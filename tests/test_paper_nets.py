@@ -346,7 +346,9 @@ def test_shapes_that_do_not_fit_are_refused(name, shape, sentence):
 @pytest.mark.parametrize("name", NAMES)
 def test_empty_pairs_are_refused(name):
     for parameter in networks[name].parameters:
-        with pytest.raises(ParameterError, match=f"{name}.{parameter} must be at least 1, not 0"):
+        with pytest.raises(
+            ParameterError, match=f"{name}.{parameter} must be a whole number of at least 1, not 0"
+        ):
             make(name, **{parameter: 0})
 
 

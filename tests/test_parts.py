@@ -98,7 +98,7 @@ def test_likelihood_means_and_samples_have_the_shape_of_the_data(name):
 
 @pytest.mark.parametrize(("name", "parameter"), [("gaussian", "variance"), ("laplace", "scale")])
 def test_scales_must_be_positive(name, parameter):
-    with pytest.raises(ParameterError, match="greater than 0"):
+    with pytest.raises(ParameterError, match="a number above 0"):
         likelihoods.make(likelihoods.choose(name, **{parameter: 0}))
 
 

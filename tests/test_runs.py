@@ -15,7 +15,8 @@ import torch
 
 import untwine
 from untwine.errors import RunError
-from untwine.runs import describe_runs, find_run, is_finished, is_running, locked
+from untwine.guards import is_running, locked
+from untwine.runs import describe_runs, find_run, is_finished
 from untwine.scoring import evaluate_run
 from untwine.store import latest_state, save_state, states, write_atomically
 

@@ -1,5 +1,7 @@
 """Names and numbers at the border."""
 
+import doctest
+import inspect
 import json
 
 import pytest
@@ -8,8 +10,17 @@ from hypothesis import strategies as st
 
 import untwine
 from untwine.errors import IncompatibleError, ParameterError, UnknownNameError
-from untwine.registry import Choice, Registry, likelihoods, models, networks
-from untwine.schema import Parameter, is_supported, parameters_of
+from untwine.models import beta_vae
+from untwine.registry import (
+    Choice,
+    Registry,
+    datasets,
+    likelihoods,
+    metrics,
+    models,
+    networks,
+)
+from untwine.schema import Parameter, Range, is_supported, parameters_of
 from untwine.spec import Run, compose, plan
 
 
@@ -51,7 +62,11 @@ def test_the_hash_changes_with_every_number_and_nothing_else():
         ({"network": "mpl"}, UnknownNameError, "did you mean 'mlp'"),
         ({"likelihood": "bernouli"}, UnknownNameError, "did you mean 'bernoulli'"),
         ({"settings": ["bet=3"]}, UnknownNameError, "did you mean 'beta'"),
-        ({"settings": ["beta=high"]}, ParameterError, "must be a number, not 'high'"),
+        (
+            {"settings": ["beta=high"]},
+            ParameterError,
+            "beta-vae.beta must be a number of at least 0, not 'high'",
+        ),
         ({"settings": ["beta=nan"]}, ParameterError, "must be a number"),
         ({"settings": ["size=3.5"]}, ParameterError, "must be a whole number"),
         ({"settings": ["beta"]}, ParameterError, "NAME=VALUE"),
@@ -159,3 +174,58 @@ def test_a_name_is_taken_once():
 def test_unknown_names_list_what_there_is_when_nothing_is_near():
     with pytest.raises(UnknownNameError, match=r"there are: .*vae"):
         models["zzzzzz"]
+
+
+RANGED = [
+    pytest.param(registry, name, p, id=f"{name}.{p.name}")
+    for registry in (models, networks, likelihoods, datasets, metrics)
+    for name in registry
+    for p in registry[name].parameters.values()
+    if p.range
+]
+
+
+@pytest.mark.parametrize(("registry", "name", "p"), RANGED)
+def test_numbers_outside_their_range_are_refused_by_name(registry, name, p):
+    beyond = p.range.least - 1
+    value = (int(beyond),) if isinstance(p.default, tuple) else beyond
+    with pytest.raises(ParameterError, match=rf"{name}\.{p.name} must be .*{p.range}"):
+        registry.choose(name, **{p.name: value})
+
+
+def test_registered_functions_check_what_they_are_called_with():
+    with pytest.raises(ParameterError, match=r"beta-vae\.beta must be a number of at least 0"):
+        beta_vae(beta=-1)
+    with pytest.raises(UnknownNameError, match="did you mean 'beta'"):
+        beta_vae(bta=1)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "inside", "outside", "words"),
+    [
+        (Range(1), [1, 5], [0], "of at least 1"),
+        (Range(0, closed=False), [0.1], [0], "above 0"),
+        (Range(0, 1), [0, 0.5, 1], [-0.1, 1.1], "from 0 to 1"),
+        (Range(0, 1, closed=False), [0.5], [0, 1], "between 0 and 1"),
+    ],
+)
+def test_ranges_know_their_members_and_their_words(numbers, inside, outside, words):
+    assert all(value in numbers for value in inside)
+    assert not any(value in numbers for value in outside)
+    assert str(numbers) == words
+
+
+ENTRIES = [
+    pytest.param(registry[name], id=name)
+    for registry in (models, networks, likelihoods, datasets, metrics)
+    for name in registry
+]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_examples_in_registered_docstrings_are_true(entry):
+    function = inspect.unwrap(entry.function)
+    names = {**vars(inspect.getmodule(function))}
+    runner = doctest.DocTestRunner(verbose=False)
+    for test in doctest.DocTestFinder(recurse=False).find(function, globs=names):
+        assert runner.run(test).failed == 0

@@ -6,11 +6,12 @@ documentation. Nothing else has to be edited when a file is added.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from untwine import schema
 from untwine.errors import UnknownNameError, UntwineError
@@ -80,8 +81,9 @@ class Registry:
             name = function.__name__.replace("_", "-")
             if name in self._entries:
                 raise UntwineError(f"a {self.kind} named {name!r} already exists; choose another")
-            self._entries[name] = Entry(name, function, title, paper, url, facts)
-            return function
+            checked = _checked(name, function)
+            self._entries[name] = Entry(name, checked, title, paper, url, facts)
+            return checked
 
         return add
 
@@ -117,7 +119,21 @@ class Registry:
 
     def make(self, choice: Choice) -> Any:
         """Call the function behind a choice with its numbers."""
-        return self[choice.name].function(**self.choose(choice.name, **choice.params).params)
+        return self[choice.name].function(**choice.params)
+
+
+def _checked(name: str, function: Function) -> Function:
+    """The function, refusing keywords that its signature does not allow."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        return function(*args, **schema.complete(name, parameters(), given))
+
+    @functools.cache
+    def parameters() -> dict[str, Parameter]:
+        return schema.parameters_of(function)
+
+    return cast(Function, call)
 
 
 def import_all(package: str, namespace: dict[str, Any], registry: Registry) -> None:

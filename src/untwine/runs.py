@@ -15,21 +15,15 @@ import contextlib
 import csv
 import io
 import json
-import os
-import re
 import shutil
-import signal
-import socket
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import filelock
 import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -37,6 +31,7 @@ from safetensors.torch import save as save_tensors
 import untwine
 from untwine.data import Dataset, Shuffle
 from untwine.errors import ParameterError, RunError, UntwineError
+from untwine.guards import computing_threads, interruptible, is_running, locked
 from untwine.spec import Run, assemble, load
 from untwine.store import (
     latest_state,
@@ -50,8 +45,6 @@ from untwine.store import (
 )
 from untwine.train import Compile, Row, State, fit, pick_device
 from untwine.vae import VAE
-
-OWNER = re.compile(r"process (?P<process>\d+) on (?P<host>.*)")
 
 
 @dataclass(frozen=True)
@@ -298,80 +291,6 @@ def read_history(path: Path) -> list[Row]:
     if not rows:
         raise RunError(f"{path / 'history.csv'} is damaged: it is empty")
     return rows
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a run directory alone; the system frees it when a process dies."""
-    lock = filelock.FileLock(path / ".lock", timeout=0)
-    owner = path / ".owner"
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        who = owner.read_text() if owner.exists() else "another process"
-        raise RunError(f"{path} is being worked on by {who}; wait for it or stop it") from None
-    try:
-        owner.write_text(f"process {os.getpid()} on {socket.gethostname()}")
-        for leftover in path.rglob(".*.tmp"):  # of a process that died while writing
-            leftover.unlink()
-        yield
-    finally:
-        owner.unlink(missing_ok=True)
-        lock.release()
-
-
-def is_running(path: Path) -> bool:
-    """Whether a living process of this machine, or any of another, holds the directory."""
-    try:
-        owner = (path / ".owner").read_text()
-    except FileNotFoundError:
-        return False
-    known = OWNER.fullmatch(owner)
-    if known is None or known["host"] != socket.gethostname():
-        return True
-    try:
-        os.kill(int(known["process"]), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-@contextlib.contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C or SIGTERM into a question the loop asks; the second acts at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def ask(number: int, frame: object) -> None:
-        asked.set()
-        restore()
-
-    for number in before:
-        signal.signal(number, ask)
-    try:
-        yield asked.is_set
-    finally:
-        restore()
-
-
-@contextlib.contextmanager
-def computing_threads(count: int) -> Iterator[None]:
-    """Compute with this many threads inside a `with` block."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def warn(message: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
+import math
 import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from untwine.errors import ParameterError, UnknownNameError
 
@@ -22,6 +23,34 @@ TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", s
 
 
 @dataclass(frozen=True)
+class Range:
+    """The numbers a parameter may be; a part of its type, as in `Annotated[int, Range(1)]`."""
+
+    least: float
+    most: float = math.inf
+    closed: bool = True  # whether the ends belong to it
+
+    def __contains__(self, value: float) -> bool:
+        if self.closed:
+            return self.least <= value <= self.most
+        return self.least < value < self.most
+
+    def __str__(self) -> str:
+        if self.most == math.inf:
+            return f"of at least {self.least:g}" if self.closed else f"above {self.least:g}"
+        form = "from {:g} to {:g}" if self.closed else "between {:g} and {:g}"
+        return form.format(self.least, self.most)
+
+
+Count = Annotated[int, Range(1)]
+Natural = Annotated[int, Range(0)]
+Positive = Annotated[float, Range(0, closed=False)]
+NonNegative = Annotated[float, Range(0)]
+Share = Annotated[float, Range(0, 1)]
+OpenShare = Annotated[float, Range(0, 1, closed=False)]
+
+
+@dataclass(frozen=True)
 class Parameter:
     """One keyword of a registered function."""
 
@@ -29,22 +58,30 @@ class Parameter:
     type: Any
     default: Value
     help: str
+    range: Range | None = None
 
     @property
     def type_name(self) -> str:
-        """The type in words: `a number`, `"mws" or "mss"`."""
+        """The type in words: `a number of at least 0`, `"mws" or "mss"`."""
         if typing.get_origin(self.type) is Literal:
             return " or ".join(json.dumps(choice) for choice in typing.get_args(self.type))
+        bounds = f" {self.range}" if self.range else ""
         if typing.get_origin(self.type) is tuple:
-            return "whole numbers separated by commas"
-        return TYPE_NAMES[self.type]
+            return f"whole numbers{bounds}, with commas between"
+        return f"{TYPE_NAMES[self.type]}{bounds}"
 
     def check(self, value: object) -> Value:
         """The value in this parameter's type, or a sentence that says what it should be."""
         converted = _convert(value, self.type)
-        if converted is None:
+        if converted is None or not self._in_range(converted):
             raise ParameterError(f"{self.name} must be {self.type_name}, not {value!r}")
         return converted
+
+    def _in_range(self, value: Value) -> bool:
+        if self.range is None:
+            return True
+        numbers = value if isinstance(value, tuple) else (value,)
+        return all(number in self.range for number in typing.cast(tuple[float, ...], numbers))
 
     def parse(self, text: str) -> Value:
         """The value written as text, as on a command line."""
@@ -87,13 +124,29 @@ def parameters_of(function: Callable[..., object]) -> dict[str, Parameter]:
     >>> parameters_of(beta_vae)["beta"].help
     'its weight'
     """
-    hints = typing.get_type_hints(function)
+    hints = typing.get_type_hints(function, include_extras=True)
     helps = argument_help(function)
     return {
-        p.name: Parameter(p.name, hints.get(p.name, Any), p.default, helps.get(p.name, ""))
+        p.name: Parameter(
+            p.name,
+            _plain_type(hints.get(p.name, Any)),
+            p.default,
+            helps.get(p.name, ""),
+            _range(hints.get(p.name, Any)),
+        )
         for p in inspect.signature(function).parameters.values()
         if p.kind is p.KEYWORD_ONLY
     }
+
+
+def _plain_type(hint: Any) -> Any:
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+
+
+def _range(hint: Any) -> Range | None:
+    """The range in an annotation, if there is one."""
+    extras = typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
+    return next((extra for extra in extras if isinstance(extra, Range)), None)
 
 
 def argument_help(function: Callable[..., object]) -> dict[str, str]:
@@ -132,7 +185,7 @@ def complete(
             for name, p in parameters.items()
         }
     except ParameterError as error:
-        raise ParameterError(f"{owner}: {error}") from None
+        raise ParameterError(f"{owner}.{error}") from None
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from untwine.data import Dataset
 from untwine.errors import DataError, ParameterError, UntwineError
+from untwine.guards import locked
 from untwine.metrics._information import check
 from untwine.parts.gaussian import Gaussian
 from untwine.progress import progress
 from untwine.records import Batch
 from untwine.registry import Choice, Entry, metrics
-from untwine.runs import locked, open_run, read_scores, warn
+from untwine.runs import open_run, read_scores, warn
 from untwine.schema import Value
 from untwine.spec import Settings
 from untwine.store import write_json

@@ -141,7 +141,10 @@ class Settings:
                 raise ParameterError(f"{' and '.join(keys)} are the same setting; set it once")
             for key in keys:
                 value = self.values[key]
-                found[p.name] = p.parse(value) if isinstance(value, str) else p.check(value)
+                try:
+                    found[p.name] = p.parse(value) if isinstance(value, str) else p.check(value)
+                except ParameterError as error:
+                    raise ParameterError(f"{entry.name}.{error}") from None
         return found
 
     def check(self, entries: Iterable[Entry]) -> None:

@@ -42,7 +42,7 @@ def test_the_capacity_grows_linearly_then_stays(step, capacity):
 
 @pytest.mark.parametrize("settings", [{"capacity": -1}, {"gamma": -1}, {"steps": 0}])
 def test_impossible_numbers_are_refused(tiny, settings):
-    with pytest.raises(untwine.ParameterError, match="annealed-vae needs"):
+    with pytest.raises(untwine.ParameterError, match="annealed-vae"):
         untwine.build("annealed-vae", tiny, **settings)
 
 

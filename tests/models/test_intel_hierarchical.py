@@ -95,7 +95,9 @@ def test_the_activation_bounds_the_levels_below_the_first(tiny):
 
 
 def test_bad_levels_are_refused(tiny):
-    with pytest.raises(ParameterError, match=r"intel-hierarchical\.levels must be sizes"):
+    with pytest.raises(
+        ParameterError, match=r"intel-hierarchical\.levels must be whole numbers of at least 1"
+    ):
         make(tiny, levels=(4, 0))
     with pytest.raises(IncompatibleError, match="add up to the 4 latents"):
         make(tiny, levels=(2, 3))

@@ -102,9 +102,11 @@ def test_other_latents_stay_as_they_are(tiny):
 
 
 def test_bad_numbers_are_refused(tiny):
-    with pytest.raises(ParameterError, match=r"intel-holes\.holes must be at least 1"):
+    with pytest.raises(
+        ParameterError, match=r"intel-holes\.holes must be a whole number of at least 1"
+    ):
         untwine.build("intel-holes", tiny, network="mlp", holes=0)
-    with pytest.raises(ParameterError, match=r"intel-holes\.epsilon must be greater than 0"):
+    with pytest.raises(ParameterError, match=r"intel-holes\.epsilon must be a number above 0"):
         untwine.build("intel-holes", tiny, network="mlp", epsilon=-1)
     with pytest.raises(IncompatibleError, match="at least 2 latents"):
         untwine.build("intel-holes", tiny, network="mlp", latent=1)

@@ -114,9 +114,9 @@ def test_one_example_has_no_penalty(tiny):
 
 
 def test_bad_numbers_are_refused(tiny):
-    with pytest.raises(ParameterError, match=r"intel-sparse\.gamma must be at least 0"):
+    with pytest.raises(ParameterError, match=r"intel-sparse\.gamma must be a number of at least 0"):
         make(tiny, gamma=-1)
-    with pytest.raises(ParameterError, match=r"intel-sparse\.floor must lie in \[0, 1\]"):
+    with pytest.raises(ParameterError, match=r"intel-sparse\.floor must be a number from 0 to 1"):
         make(tiny, floor=1.5)
 
 

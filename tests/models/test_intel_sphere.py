@@ -80,7 +80,7 @@ def test_codes_lie_on_the_sphere_and_the_kl_is_taken_before_it(tiny):
 
 
 def test_bad_numbers_are_refused(tiny):
-    with pytest.raises(ParameterError, match=r"intel-sphere\.epsilon must be greater than 0"):
+    with pytest.raises(ParameterError, match=r"intel-sphere\.epsilon must be a number above 0"):
         untwine.build("intel-sphere", tiny, network="mlp", epsilon=0)
     with pytest.raises(IncompatibleError, match="at least 2 latents"):
         untwine.build("intel-sphere", tiny, network="mlp", latent=1)

@@ -131,5 +131,5 @@ def test_importance_weights_are_refused(tiny, per_member):
 
 @pytest.mark.parametrize("bad", ["style", "content"])
 def test_negative_sizes_are_refused(tiny, bad):
-    with pytest.raises(ParameterError, match=f"ml-vae.{bad} must be 0 or more"):
+    with pytest.raises(ParameterError, match=f"ml-vae.{bad} must be a whole number of at least 0"):
         make(tiny, **{bad: -1})

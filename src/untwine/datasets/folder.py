@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from untwine.data import Dataset, Pixels
 from untwine.datasets._files import check_digest, digest_of, existing
-from untwine.errors import DataError, ParameterError
+from untwine.errors import DataError
 from untwine.registry import dataset
+from untwine.schema import Natural
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -86,7 +87,12 @@ def _read(root: Path, files: list[Path], skip: bool, size: int, channels: int) -
 
 @dataset(title="A folder of images", paper="your own data")
 def folder(
-    *, path: str = ".", size: int = 0, channels: int = 0, skip: bool = False, digest: str = ""
+    *,
+    path: str = ".",
+    size: Natural = 0,
+    channels: Literal[0, 1, 3, 4] = 0,
+    skip: bool = False,
+    digest: str = "",
 ) -> Dataset:
     """Pictures from a folder and the folders below it, in the order of their names; your own data.
 
@@ -100,10 +106,6 @@ def folder(
         skip: leave out files that cannot be read, instead of refusing them.
         digest: of the files, filled in by a run.
     """
-    if channels not in {0, *MODES}:
-        raise ParameterError(f"folder.channels must be 0, 1, 3 or 4, not {channels}")
-    if size < 0:
-        raise ParameterError(f"folder.size must be 0 or a number of pixels, not {size}")
     root = existing(path, "folder")
     files = sorted(f for f in root.rglob("*") if f.suffix.lower() in ENDINGS and f.is_file())
     content = ((str(file.relative_to(root)), file.read_bytes()) for file in files)

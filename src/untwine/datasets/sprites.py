@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor
 
 from untwine.data import Dataset, Factors
-from untwine.errors import ParameterError
 from untwine.registry import dataset
+from untwine.schema import Range
 
 FACTORS = Factors(("shape", "scale", "orientation", "position x", "position y"), (3, 6, 40, 32, 32))
 SCALES, ORIENTATIONS, POSITIONS = FACTORS.sizes[1:4]
@@ -38,8 +38,6 @@ class Sprites:
     """
 
     def __init__(self, size: int) -> None:
-        if not 16 <= size <= 128:
-            raise ParameterError(f"sprites.size must be from 16 to 128 pixels, not {size}")
         self.size = size
         self.shape = torch.Size((1, size, size))
         slots = [_slots(outline * size / 64) for outline in outlines()]
@@ -126,7 +124,7 @@ def _poses(edge: Tensor) -> Tensor:
     url="https://github.com/google-deepmind/dsprites-dataset",
     licence="Apache-2.0 (geometry of dSprites)",
 )
-def sprites(*, size: int = 64) -> Dataset:
+def sprites(*, size: Annotated[int, Range(16, 128)] = 64) -> Dataset:
     """All 737,280 images of dSprites (Matthey et al., 2017), regenerated from their factors.
 
     Black and white squares, ellipses and hearts: 3 shapes x 6 scales x 40 orientations x 32 x 32
@@ -134,6 +132,6 @@ def sprites(*, size: int = 64) -> Dataset:
     for bit; other sizes draw the same geometry.
 
     Args:
-        size: side of the images in pixels, 16 to 128.
+        size: side of the images in pixels.
     """
     return Dataset(Sprites(size), FACTORS)

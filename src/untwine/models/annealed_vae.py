@@ -6,11 +6,11 @@ from functools import partial
 
 from torch import Tensor
 
-from untwine.errors import ParameterError
 from untwine.parts.schedules import linear
 from untwine.parts.terms import KL
 from untwine.records import Sizes, Trace
 from untwine.registry import model
+from untwine.schema import Count, NonNegative
 from untwine.slots import Term
 from untwine.vae import Recipe
 
@@ -38,7 +38,9 @@ class CapacityGap(Term):
   year = {2018}
 }""",
 )
-def annealed_vae(*, capacity: float = 25.0, gamma: float = 1000.0, steps: int = 100_000) -> Recipe:
+def annealed_vae(
+    *, capacity: NonNegative = 25.0, gamma: NonNegative = 1000.0, steps: Count = 100_000
+) -> Recipe:
     """Hold the KL at a capacity that rises with training (Burgess et al., 2018).
 
     L = E_q(z|x)[−log p(x|z)] + γ |KL − C(t)|,   C(t) = C_max min(1, t/T)
@@ -52,9 +54,4 @@ def annealed_vae(*, capacity: float = 25.0, gamma: float = 1000.0, steps: int = 
         gamma: weight of the gap; 1000 in the paper and the study.
         steps: T, optimiser steps until the capacity is reached; 100,000 in the paper.
     """
-    if capacity < 0 or gamma < 0 or steps < 1:
-        raise ParameterError(
-            "annealed-vae needs capacity and gamma of at least 0 and steps of at least 1, "
-            f"not {capacity}, {gamma} and {steps}"
-        )
     return Recipe(terms={"kl": (gamma, partial(CapacityGap, capacity=capacity, steps=steps))})

@@ -9,10 +9,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.parts.gaussian import Gaussian
 from untwine.records import Sizes, Trace
 from untwine.registry import model
+from untwine.schema import NonNegative
 from untwine.slots import Term
 from untwine.vae import Recipe
 
@@ -82,9 +83,9 @@ class KLPart(Term):
 )
 def beta_tcvae(
     *,
-    beta: float = 6.0,
-    alpha: float = 1.0,
-    gamma: float = 1.0,
+    beta: NonNegative = 6.0,
+    alpha: NonNegative = 1.0,
+    gamma: NonNegative = 1.0,
     weighting: Weighting = "mws",
 ) -> Recipe:
     """Penalise the total correlation of the aggregate posterior (Chen et al., 2018).
@@ -103,9 +104,6 @@ def beta_tcvae(
         weighting: how the minibatch stands for the data; mws as in the paper's experiments, mss
             unbiased (its weights on the diagonal, unlike the authors' code).
     """
-    for name, value in {"beta": beta, "alpha": alpha, "gamma": gamma}.items():
-        if value < 0:
-            raise ParameterError(f"beta-tcvae.{name} must not be negative, but is {value}")
     weights: dict[Part, float] = {"mi": alpha - 1, "tc": beta - 1, "dw": gamma - 1}
     return Recipe(
         terms={

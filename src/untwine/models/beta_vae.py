@@ -1,8 +1,8 @@
 """β-VAE: weight the KL."""
 
-from untwine.errors import ParameterError
 from untwine.parts.terms import KL
 from untwine.registry import model
+from untwine.schema import NonNegative
 from untwine.vae import Recipe
 
 
@@ -18,7 +18,7 @@ from untwine.vae import Recipe
   year = {2017}
 }""",
 )
-def beta_vae(*, beta: float = 4.0) -> Recipe:
+def beta_vae(*, beta: NonNegative = 4.0) -> Recipe:
     """Press the posterior towards the prior with weight β (Higgins et al., 2017).
 
     L = E_q(z|x)[−log p(x|z)] + β KL(q(z|x) ‖ N(0, I))
@@ -28,6 +28,4 @@ def beta_vae(*, beta: float = 4.0) -> Recipe:
     Args:
         beta: weight of the KL; 1 is the VAE, the 2019 study takes 1 to 16, the paper 4 on shapes.
     """
-    if beta < 0:
-        raise ParameterError(f"beta-vae.beta must not be negative, but is {beta}")
     return Recipe(terms={"kl": (beta, KL)})

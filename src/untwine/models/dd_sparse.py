@@ -10,10 +10,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.parts.gaussian import Gaussian
 from untwine.records import Density, Draw, Sizes, Trace
 from untwine.registry import model
+from untwine.schema import NonNegative, Positive, Share
 from untwine.slots import Prior, Term
 from untwine.vae import Recipe
 
@@ -106,7 +107,7 @@ class AggregateMatch(Term):
 }""",
 )
 def dd_sparse(
-    *, alpha: float = 100.0, spike_weight: float = 0.8, spike_std: float = 0.05
+    *, alpha: NonNegative = 100.0, spike_weight: Share = 0.8, spike_std: Positive = 0.05
 ) -> Recipe:
     """Ask for sparse codes with a spiked prior that all codes together must match (Mathieu et al., 2019).
 
@@ -124,12 +125,6 @@ def dd_sparse(
         spike_std: s₀, the standard deviation of the spike as in the released code (the paper
             writes it like a variance).
     """  # noqa: E501
-    if alpha < 0:
-        raise ParameterError(f"dd-sparse.alpha must not be negative, but is {alpha}")
-    if not 0 <= spike_weight <= 1:
-        raise ParameterError(f"dd-sparse.spike_weight must be from 0 to 1, not {spike_weight}")
-    if spike_std <= 0:
-        raise ParameterError(f"dd-sparse.spike_std must be greater than 0, not {spike_std}")
     return Recipe(
         prior=partial(SparsePrior, spike_weight=spike_weight, spike_std=spike_std),
         terms={"mmd": (alpha, AggregateMatch)} if alpha else {},

@@ -8,9 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.records import Sizes
 from untwine.registry import model
+from untwine.schema import NonNegative, Share
 from untwine.slots import Corruption
 from untwine.vae import Recipe
 
@@ -46,7 +47,7 @@ class AddNoise(Corruption):
   year = {2017}
 }""",
 )
-def denoising(*, noise: Noise = "gaussian", sigma: float = 0.1, rate: float = 0.05) -> Recipe:
+def denoising(*, noise: Noise = "gaussian", sigma: NonNegative = 0.1, rate: Share = 0.05) -> Recipe:
     """Encode a corrupted image and reconstruct the clean one (Im et al., 2017).
 
     L = E_x̃|x E_q(z|x̃)[−log p(x|z)] + KL(q(z|x̃) ‖ N(0, I))
@@ -59,8 +60,4 @@ def denoising(*, noise: Noise = "gaussian", sigma: float = 0.1, rate: float = 0.
         sigma: standard deviation of Gaussian noise.
         rate: share of pixels that salt-and-pepper sets to 0 or 1; 0.05 does best in the paper.
     """
-    if sigma < 0 or not 0 <= rate <= 1:
-        raise ParameterError(
-            f"denoising needs sigma of at least 0 and rate from 0 to 1, not {sigma} and {rate}"
-        )
     return Recipe(corruption=partial(AddNoise, noise=noise, sigma=sigma, rate=rate))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from untwine.errors import ParameterError
 from untwine.models._papers import KUMAR_2018
 from untwine.parts.moments import Diagonal, OffDiagonal
 from untwine.registry import model
+from untwine.schema import NonNegative
 from untwine.vae import Recipe
 
 
@@ -17,7 +17,7 @@ from untwine.vae import Recipe
     url="https://arxiv.org/abs/1711.00848",
     bibtex=KUMAR_2018,
 )
-def dip_vae_i(*, lambda_od: float = 10.0, ratio: float = 10.0) -> Recipe:
+def dip_vae_i(*, lambda_od: NonNegative = 10.0, ratio: NonNegative = 10.0) -> Recipe:
     """Press the covariance S of the posterior means towards the identity (Kumar et al., 2018).
 
     L = −ELBO + λ_od Σ_{a≠b} S_ab² + λ_d Σ_a (S_aa − 1)²,   S = Cov μ(x)
@@ -30,10 +30,6 @@ def dip_vae_i(*, lambda_od: float = 10.0, ratio: float = 10.0) -> Recipe:
         lambda_od: weight of the off-diagonal; the paper takes 1 to 500, the 2019 study 1 to 50.
         ratio: λ_d / λ_od; 10 for shapes and chairs, 50 for faces.
     """
-    if lambda_od < 0 or ratio < 0:
-        raise ParameterError(
-            f"dip-vae-i needs lambda_od and ratio of at least 0, not {lambda_od} and {ratio}"
-        )
     return Recipe(
         terms={
             "off_diagonal": (lambda_od, partial(OffDiagonal, of="mean")),

@@ -8,12 +8,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.models._papers import KUMAR_2018
 from untwine.parts.gaussian import Gaussian
 from untwine.parts.moments import Diagonal, OffDiagonal
 from untwine.records import Sizes, Trace
 from untwine.registry import model
+from untwine.schema import NonNegative
 from untwine.slots import Term
 from untwine.vae import Recipe
 
@@ -63,9 +64,9 @@ class ThirdMoments(Term):
 )
 def dip_vae_ii(
     *,
-    lambda_od: float = 10.0,
-    ratio: float = 1.0,
-    lambda_3: float = 0.0,
+    lambda_od: NonNegative = 10.0,
+    ratio: NonNegative = 1.0,
+    lambda_3: NonNegative = 0.0,
     third: Third = "full",
     squared: bool = True,
 ) -> Recipe:
@@ -84,11 +85,6 @@ def dip_vae_ii(
         third: all third moments, or only those of single latents (marginal).
         squared: the squared norm of the third moments, or the norm itself.
     """
-    if lambda_od < 0 or ratio < 0 or lambda_3 < 0:
-        raise ParameterError(
-            "dip-vae-ii needs lambda_od, ratio and lambda_3 of at least 0, "
-            f"not {lambda_od}, {ratio} and {lambda_3}"
-        )
     terms = {
         "off_diagonal": (lambda_od, partial(OffDiagonal, of="code")),
         "diagonal": (ratio * lambda_od, partial(Diagonal, of="code")),

@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.records import Sizes, Trace
 from untwine.registry import model
+from untwine.schema import Count, Positive
 from untwine.slots import AdversarialTerm
 from untwine.vae import Recipe
 
@@ -60,7 +61,7 @@ class DensityRatio(AdversarialTerm):
 }""",
 )
 def factor_vae(
-    *, gamma: float = 10.0, width: int = 1000, depth: int = 6, adversary_lr: float = 1e-4
+    *, gamma: float = 10.0, width: Count = 1000, depth: Count = 6, adversary_lr: Positive = 1e-4
 ) -> Recipe:
     """Penalise the total correlation estimated by a classifier of codes (Kim and Mnih, 2018).
 
@@ -78,10 +79,5 @@ def factor_vae(
         depth: hidden layers of the classifier; 6 as in the 2019 study, 5 in some other code.
         adversary_lr: its learning rate; 1e-4 for shapes, 1e-5 for faces and chairs.
     """
-    if width < 1 or depth < 1 or adversary_lr <= 0:
-        raise ParameterError(
-            "factor-vae needs width and depth of at least 1 and adversary_lr above 0, "
-            f"not {width}, {depth} and {adversary_lr}"
-        )
     ratio = partial(DensityRatio, width=width, depth=depth, lr=adversary_lr)
     return Recipe(terms={"tc": (gamma, ratio)})

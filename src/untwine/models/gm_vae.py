@@ -9,12 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from untwine.errors import ParameterError
 from untwine.parts.gaussian import Gaussian
 from untwine.parts.latents import GaussianPosterior
 from untwine.parts.mixture import KLMode, Mixture, component, expected_kl
 from untwine.records import Batch, Latent, Sizes, Trace
 from untwine.registry import model
+from untwine.schema import Count, NonNegative
 from untwine.slots import Encode, Latents, Term
 from untwine.vae import Recipe
 
@@ -98,12 +98,12 @@ class Consistency(Term):
 )
 def gm_vae(
     *,
-    clusters: int = 10,
-    base: int = 10,
-    units: int = 500,
+    clusters: Count = 10,
+    base: Count = 10,
+    units: Count = 500,
     assignment: Assignment = "bayes",
-    eta: float = 0.0,
-    floor: float = 0.0,
+    eta: NonNegative = 0.0,
+    floor: NonNegative = 0.0,
     kl_mode: KLMode = "analytic",
 ) -> Recipe:
     """Find clusters in the code, each shaped by a second latent (Dilokthanakul et al., 2016).
@@ -129,12 +129,6 @@ def gm_vae(
             the batch, is not pressed further.
         kl_mode: analytic as published, or mc, which takes the KL of z at the sample that gave ρ.
     """
-    for name, value in {"clusters": clusters, "base": base, "units": units}.items():
-        if value < 1:
-            raise ParameterError(f"gm-vae.{name} must be at least 1, not {value}")
-    for name, value in {"eta": eta, "floor": floor}.items():
-        if value < 0:
-            raise ParameterError(f"gm-vae.{name} must not be negative, not {value}")
     latents = partial(
         MixtureLatents,
         clusters=clusters,

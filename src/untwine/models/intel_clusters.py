@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import Annotated, cast
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,7 @@ from untwine.errors import IncompatibleError, ParameterError
 from untwine.models._papers import MIAO_2022
 from untwine.records import Sizes
 from untwine.registry import model
+from untwine.schema import NonNegative, Positive, Range
 from untwine.slots import Facts, Mapping
 from untwine.vae import Recipe
 
@@ -148,11 +149,11 @@ class Clusters(Mapping):
 )
 def intel_clusters(
     *,
-    clusters: tuple[int, ...] = (10,),
+    clusters: Annotated[tuple[int, ...], Range(2)] = (10,),
     learned: bool = False,
-    c1: float = 5.0,
-    c2: float = 0.2,
-    eta: float = 1e-6,
+    c1: NonNegative = 5.0,
+    c2: Positive = 0.2,
+    eta: Positive = 1e-6,
 ) -> Recipe:
     """Split the code into clusters with gaps between them (Miao et al., 2022).
 
@@ -175,14 +176,7 @@ def intel_clusters(
         c2: c₂, how sharply the boundary parts; 0.2 in the paper, 0.5 in the authors' later code.
         eta: η, the smoothing at the boundary; 0 in the paper.
     """
-    if not clusters or any(k < 2 for k in clusters):
-        raise ParameterError(
-            f"intel-clusters.clusters must be numbers of at least 2, not {tuple(clusters)}"
-        )
-    if c1 < 0:
-        raise ParameterError(f"intel-clusters.c1 must be at least 0, not {c1}")
-    for name, value in {"c2": c2, "eta": eta}.items():
-        if value <= 0:
-            raise ParameterError(f"intel-clusters.{name} must be greater than 0, not {value}")
+    if not clusters:
+        raise ParameterError("intel-clusters.clusters must name at least one plane")
     away = partial(push, c1=c1, c2=c2, eta=eta)
-    return Recipe(mapping=partial(Clusters, clusters=tuple(clusters), learned=learned, away=away))
+    return Recipe(mapping=partial(Clusters, clusters=clusters, learned=learned, away=away))

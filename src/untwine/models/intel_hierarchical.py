@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.models._papers import MIAO_2022
 from untwine.records import Sizes
 from untwine.registry import model
+from untwine.schema import Range
 from untwine.slots import Facts, Mapping
 from untwine.vae import Recipe
 
@@ -68,7 +69,9 @@ class Levels(Mapping):
     url="https://arxiv.org/abs/2106.13746",
     bibtex=MIAO_2022,
 )
-def intel_hierarchical(*, levels: tuple[int, ...] = (), act: Act = "relu") -> Recipe:
+def intel_hierarchical(
+    *, levels: Annotated[tuple[int, ...], Range(1)] = (), act: Act = "relu"
+) -> Recipe:
     """Arrange the code in levels, each made from the one above and noise (Miao et al., 2022).
 
     L = E_q(y|x)[−log p(x|g(y))] + KL(q(y|x) ‖ N(0, I))
@@ -84,8 +87,4 @@ def intel_hierarchical(*, levels: tuple[int, ...] = (), act: Act = "relu") -> Re
         act: activation of the layers; relu as in the authors' code, which sets about half of the
             code below the first level to zero; linear and tanh do not.
     """
-    if any(size < 1 for size in levels):
-        raise ParameterError(
-            f"intel-hierarchical.levels must be sizes of at least 1, not {tuple(levels)}"
-        )
     return Recipe(mapping=partial(Levels, levels=tuple(levels), act=act))

@@ -8,11 +8,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.models._papers import MIAO_2022
 from untwine.parts.geometry import to_sphere
 from untwine.records import Sizes
 from untwine.registry import model
+from untwine.schema import Count, Positive
 from untwine.slots import Facts, Mapping
 from untwine.vae import Recipe
 
@@ -59,7 +60,7 @@ class GluedCircle(Mapping):
     url="https://arxiv.org/abs/2106.13746",
     bibtex=MIAO_2022,
 )
-def intel_holes(*, holes: int = 2, epsilon: float = 1e-7) -> Recipe:
+def intel_holes(*, holes: Count = 2, epsilon: Positive = 1e-7) -> Recipe:
     """Give the code's plane a number of holes, for data such as an infinity sign (Miao et al., 2022).
 
     L = E_q(y|x)[−log p(x|g(y))] + KL(q(y|x) ‖ N(0, I))
@@ -75,8 +76,4 @@ def intel_holes(*, holes: int = 2, epsilon: float = 1e-7) -> Recipe:
         holes: h, the number of holes; the paper takes 1 and 2.
         epsilon: ε, which keeps g continuous at the origin; the authors' code has 1e-7.
     """  # noqa: E501
-    if holes < 1:
-        raise ParameterError(f"intel-holes.holes must be at least 1, not {holes}")
-    if epsilon <= 0:
-        raise ParameterError(f"intel-holes.epsilon must be greater than 0, not {epsilon}")
     return Recipe(mapping=partial(GluedCircle, holes=holes, epsilon=epsilon))

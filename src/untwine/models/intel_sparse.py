@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from untwine.errors import ParameterError
 from untwine.models._papers import MIAO_2022
 from untwine.records import Sizes, Trace
 from untwine.registry import model
+from untwine.schema import NonNegative, Share
 from untwine.slots import Facts, Mapping, Term
 from untwine.vae import Recipe
 
@@ -84,8 +84,8 @@ class Sparsity(Term):
 )
 def intel_sparse(
     *,
-    gamma: float = 3.0,
-    floor: float = 0.0,
+    gamma: NonNegative = 3.0,
+    floor: Share = 0.0,
     on: Regularised = "gate",
     normalise: Normalise = "after",
 ) -> Recipe:
@@ -108,10 +108,6 @@ def intel_sparse(
         normalise: whether the second entropy normalises after averaging as in the paper, or before
             as in the authors' code.
     """
-    if gamma < 0:
-        raise ParameterError(f"intel-sparse.gamma must be at least 0, not {gamma}")
-    if not 0 <= floor <= 1:
-        raise ParameterError(f"intel-sparse.floor must lie in [0, 1], not {floor}")
     term = partial(Sparsity, on=on, normalise=normalise)
     return Recipe(
         mapping=partial(DimensionSelector, floor=floor), terms={"sparsity": (gamma, term)}

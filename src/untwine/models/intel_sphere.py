@@ -6,11 +6,12 @@ from functools import partial
 
 from torch import Tensor
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.models._papers import MIAO_2022
 from untwine.parts.geometry import to_sphere
 from untwine.records import Sizes
 from untwine.registry import model
+from untwine.schema import Positive
 from untwine.slots import Facts, Mapping
 from untwine.vae import Recipe
 
@@ -37,7 +38,7 @@ class Sphere(Mapping):
     url="https://arxiv.org/abs/2106.13746",
     bibtex=MIAO_2022,
 )
-def intel_sphere(*, epsilon: float = 1e-7) -> Recipe:
+def intel_sphere(*, epsilon: Positive = 1e-7) -> Recipe:
     """Put the code on a circle or a sphere, for data around a hole (Miao et al., 2022).
 
     L = E_q(y|x)[−log p(x|g(y))] + KL(q(y|x) ‖ N(0, I)),   g(y) = y/(‖y‖₂ + ε)
@@ -50,6 +51,4 @@ def intel_sphere(*, epsilon: float = 1e-7) -> Recipe:
         epsilon: ε, which keeps g continuous at the origin, where its slope is 1/ε; the authors'
             code has 1e-7, and 1e-3 is gentler should training be unstable.
     """
-    if epsilon <= 0:
-        raise ParameterError(f"intel-sphere.epsilon must be greater than 0, not {epsilon}")
     return Recipe(mapping=partial(Sphere, epsilon=epsilon))

@@ -6,10 +6,10 @@ import math
 
 from torch import Tensor
 
-from untwine.errors import ParameterError
 from untwine.parts.terms import KL, NegLogLikelihood
 from untwine.records import Trace
 from untwine.registry import model
+from untwine.schema import Count
 from untwine.slots import Term
 from untwine.vae import Recipe
 
@@ -38,7 +38,7 @@ class ImportanceBound(Term):
   year = {2016}
 }""",
 )
-def iwae(*, draws: int = 5) -> Recipe:
+def iwae(*, draws: Count = 5) -> Recipe:
     """Maximise a bound from K importance-weighted samples (Burda et al., 2016).
 
     L = −E log (1/K) Σ_k p(x|z_k) p(z_k) / q(z_k|x)
@@ -49,7 +49,5 @@ def iwae(*, draws: int = 5) -> Recipe:
     Args:
         draws: K, samples per example; the paper takes 1, 5 and 50.
     """
-    if draws < 1:
-        raise ParameterError(f"iwae.draws must be at least 1, not {draws}")
     terms = {"bound": (1.0, ImportanceBound), "nll": (0.0, NegLogLikelihood), "kl": (0.0, KL)}
     return Recipe(terms=terms, draws=draws)

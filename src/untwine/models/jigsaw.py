@@ -8,9 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.records import Sizes
 from untwine.registry import model
+from untwine.schema import Count
 from untwine.slots import Corruption
 from untwine.vae import Recipe
 
@@ -72,7 +73,7 @@ class Jigsaw(Corruption):
   year = {2020}
 }""",
 )
-def jigsaw(*, grid: int = 4, shuffle: Shuffle = "windows") -> Recipe:
+def jigsaw(*, grid: Count = 4, shuffle: Shuffle = "windows") -> Recipe:
     """Encode a shuffled image and reconstruct the whole one (Taghanaki et al., 2020).
 
     L = E_j E_q(z|j(x))[−log p(x|z)] + KL(q(z|j(x)) ‖ N(0, I))
@@ -85,6 +86,4 @@ def jigsaw(*, grid: int = 4, shuffle: Shuffle = "windows") -> Recipe:
         grid: windows along each side; 4 in the paper, 1 is no shuffling.
         shuffle: windows, channels, or both.
     """
-    if grid < 1:
-        raise ParameterError(f"jigsaw.grid must be at least 1, not {grid}")
     return Recipe(corruption=partial(Jigsaw, grid=grid, shuffle=shuffle))

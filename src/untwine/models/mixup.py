@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.distributions import Beta
 
-from untwine.errors import ParameterError
 from untwine.records import Sizes
 from untwine.registry import model
+from untwine.schema import Positive
 from untwine.slots import Corruption
 from untwine.vae import Recipe
 
@@ -46,7 +46,7 @@ class Mixup(Corruption):
   year = {2018}
 }""",
 )
-def mixup(*, a: float = 0.2) -> Recipe:
+def mixup(*, a: Positive = 0.2) -> Recipe:
     """Encode a blend of two images and reconstruct the larger part (Taghanaki et al., 2020).
 
     x̃ = λ x_i + (1−λ) x_j,   λ ~ Beta(a, a),   target x_i if λ ≥ ½ else x_j
@@ -58,6 +58,4 @@ def mixup(*, a: float = 0.2) -> Recipe:
     Args:
         a: of the Beta distribution; not stated in the paper, 0.2 to 1 is usual.
     """
-    if a <= 0:
-        raise ParameterError(f"mixup.a must be above 0, not {a}")
     return Recipe(corruption=partial(Mixup, a=a))

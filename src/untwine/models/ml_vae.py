@@ -8,12 +8,12 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from untwine.errors import ParameterError
 from untwine.parts.gaussian import Gaussian
 from untwine.parts.groups import product_of_experts, rows_of
 from untwine.parts.latents import GaussianPosterior
 from untwine.records import Batch, Draw, Latent, Sizes
 from untwine.registry import model
+from untwine.schema import Natural
 from untwine.slots import Encode, Latents
 from untwine.vae import Recipe
 
@@ -70,7 +70,7 @@ def per_member(q: Gaussian, rows: Tensor) -> Latent:
   year = {2018}
 }""",
 )
-def ml_vae(*, style: int = 0, content: int = 0, per_member: bool = False) -> Recipe:
+def ml_vae(*, style: Natural = 0, content: Natural = 0, per_member: bool = False) -> Recipe:
     """Separate what a group shares from what is each example's own (Bouchacourt et al., 2018).
 
     L = Σ_g [ Σ_{i∈g} (E_q[−log p(x_i|s_i, c_g)] + KL(q(s_i|x_i) ‖ N)) + KL(q(c_g|x_g) ‖ N) ]
@@ -88,8 +88,5 @@ def ml_vae(*, style: int = 0, content: int = 0, per_member: bool = False) -> Rec
         per_member: draw the content afresh for every member from its group's posterior, as the
             authors' code does, instead of once per group.
     """
-    for name, value in {"style": style, "content": content}.items():
-        if value < 0:
-            raise ParameterError(f"ml-vae.{name} must be 0 or more, not {value}")
     latents = partial(StyleAndContent, style=style, content=content, per_member=per_member)
     return Recipe(latents=latents)

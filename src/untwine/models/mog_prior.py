@@ -9,12 +9,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.models._papers import MIAO_2022
 from untwine.parts.gaussian import Gaussian
 from untwine.parts.mixture import Mixture
 from untwine.records import Density, Draw, Sizes
 from untwine.registry import model
+from untwine.schema import Count, NonNegative, Positive
 from untwine.slots import Prior
 from untwine.vae import Recipe
 
@@ -62,7 +63,9 @@ class FixedMixture(Prior):
     url="https://arxiv.org/abs/2106.13746",
     bibtex=MIAO_2022,
 )
-def mog_prior(*, components: int = 10, radius: float = 2.0, variance: float = 1.0) -> Recipe:
+def mog_prior(
+    *, components: Count = 10, radius: NonNegative = 2.0, variance: Positive = 1.0
+) -> Recipe:
     """Give the prior fixed clusters, the baseline of a study of priors (Miao et al., 2022).
 
     L = E_q(z|x)[−log p(x|z) + log q(z|x) − log p(z)],   p(z) = (1/K) Σ_k N(z; c_k, v I)
@@ -77,12 +80,6 @@ def mog_prior(*, components: int = 10, radius: float = 2.0, variance: float = 1.
         radius: r, the distance of the means from the origin.
         variance: v of every component; e = 2.718 for the paper's code, barely bimodal at r = 2.
     """
-    if components < 1:
-        raise ParameterError(f"mog-prior.components must be at least 1, not {components}")
-    if radius < 0:
-        raise ParameterError(f"mog-prior.radius must not be negative, but is {radius}")
-    if variance <= 0:
-        raise ParameterError(f"mog-prior.variance must be greater than 0, not {variance}")
     return Recipe(
         prior=partial(FixedMixture, components=components, radius=radius, variance=variance)
     )

@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from untwine.errors import ParameterError
 from untwine.parts.gaussian import Gaussian
 from untwine.records import Sizes, Trace
 from untwine.registry import model
+from untwine.schema import Count, NonNegative
 from untwine.slots import Term
 from untwine.vae import Recipe
 
@@ -84,10 +84,10 @@ class Nested(Term):
 )
 def nested_vae(
     *,
-    weight: float = 1.0,
-    nested_beta: float = 1.0,
-    nested_latent: int = 5,
-    units: int = 64,
+    weight: NonNegative = 1.0,
+    nested_beta: NonNegative = 1.0,
+    nested_latent: Count = 5,
+    units: Count = 64,
     source: Source = "mean",
     detach: bool = False,
 ) -> Recipe:
@@ -112,12 +112,6 @@ def nested_vae(
         detach: keep the nested VAE's gradient from the outer one, which is the paper's code in two
             stages.
     """
-    for name, value in {"weight": weight, "nested_beta": nested_beta}.items():
-        if value < 0:
-            raise ParameterError(f"nested-vae.{name} must not be negative, not {value}")
-    for name, value in {"nested_latent": nested_latent, "units": units}.items():
-        if value < 1:
-            raise ParameterError(f"nested-vae.{name} must be at least 1, not {value}")
     nested = partial(
         Nested,
         latent=nested_latent,

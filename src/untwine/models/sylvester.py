@@ -9,10 +9,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.parts.latents import GaussianPosterior
 from untwine.records import Draw, Sizes
 from untwine.registry import model
+from untwine.schema import Count, Natural
 from untwine.slots import Posterior
 from untwine.vae import Recipe
 
@@ -117,7 +118,7 @@ class SylvesterFlow(Posterior):
 }""",
 )
 def sylvester(
-    *, flows: int = 4, columns: int = 0, iterations: int = 40, amortise: Source = "features"
+    *, flows: Count = 4, columns: Natural = 0, iterations: Count = 40, amortise: Source = "features"
 ) -> Recipe:
     """Bend the posterior with orthogonal Sylvester flows (van den Berg et al., 2018).
 
@@ -139,12 +140,6 @@ def sylvester(
         amortise: what the flow's parameters are computed from; features as in the paper, mean (the
             base mean) as in the InteL-VAE code.
     """
-    if flows < 1:
-        raise ParameterError(f"sylvester.flows must be at least 1, not {flows}")
-    if columns < 0:
-        raise ParameterError(f"sylvester.columns must not be negative, but is {columns}")
-    if iterations < 1:
-        raise ParameterError(f"sylvester.iterations must be at least 1, not {iterations}")
     return Recipe(
         posterior=partial(
             SylvesterFlow,

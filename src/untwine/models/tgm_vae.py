@@ -9,12 +9,12 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from untwine.errors import ParameterError
 from untwine.parts.gaussian import Gaussian
 from untwine.parts.latents import GaussianPosterior
 from untwine.parts.mixture import Mixture, categorical_kl, kl_to_each
 from untwine.records import Batch, Draw, Latent, Sizes, Trace
 from untwine.registry import model
+from untwine.schema import Count, NonNegative, OpenShare
 from untwine.slots import Encode, Latents, Term
 from untwine.vae import Recipe
 
@@ -140,13 +140,13 @@ class OutlierRate(Term):
 )
 def tgm_vae(
     *,
-    clusters: int = 10,
-    alpha: float = 0.01,
-    lambda1: float = 1.0,
-    lambda2: float = 200.0,
-    dirichlet: float = 0.1,
+    clusters: Count = 10,
+    alpha: OpenShare = 0.01,
+    lambda1: NonNegative = 1.0,
+    lambda2: NonNegative = 200.0,
+    dirichlet: NonNegative = 0.1,
     per_sample: bool = False,
-    branch: int = 64,
+    branch: Count = 64,
 ) -> Recipe:
     """Cluster the data and set outliers aside while learning the code (Zhao et al., 2019).
 
@@ -174,14 +174,6 @@ def tgm_vae(
         branch: hidden units of each of the two branches above the encoder's features; 64 in the
             paper's code.
     """
-    for name, value in {"clusters": clusters, "branch": branch}.items():
-        if value < 1:
-            raise ParameterError(f"tgm-vae.{name} must be at least 1, not {value}")
-    if not 0 < alpha < 1:
-        raise ParameterError(f"tgm-vae.alpha must lie between 0 and 1, not {alpha}")
-    for name, value in {"lambda1": lambda1, "lambda2": lambda2, "dirichlet": dirichlet}.items():
-        if value < 0:
-            raise ParameterError(f"tgm-vae.{name} must not be negative, not {value}")
     return Recipe(
         latents=partial(TruncatedMixture, clusters=clusters, branch=branch),
         terms={

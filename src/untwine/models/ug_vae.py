@@ -7,13 +7,13 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from untwine.errors import ParameterError
 from untwine.parts.gaussian import Gaussian
 from untwine.parts.groups import product_of_experts
 from untwine.parts.latents import GaussianPosterior
 from untwine.parts.mixture import KLMode, Mixture, component, expected_kl
 from untwine.records import Batch, Draw, Latent, Sizes
 from untwine.registry import model
+from untwine.schema import Count
 from untwine.slots import Encode, Latents
 from untwine.vae import Recipe
 
@@ -105,9 +105,9 @@ class GlobalAndLocal(Latents):
 )
 def ug_vae(
     *,
-    shared: int = 20,
-    clusters: int = 20,
-    units: int = 256,
+    shared: Count = 20,
+    clusters: Count = 20,
+    units: Count = 256,
     factor_bias: float = 0.0,
     kl_mode: KLMode = "analytic",
 ) -> Recipe:
@@ -133,9 +133,6 @@ def ug_vae(
             logarithm of the batch size (4.85 for 128) makes β start with variance of about 1.
         kl_mode: analytic as published, or mc, which takes the KL of z at the sample that gave π.
     """
-    for name, value in {"shared": shared, "clusters": clusters, "units": units}.items():
-        if value < 1:
-            raise ParameterError(f"ug-vae.{name} must be at least 1, not {value}")
     latents = partial(
         GlobalAndLocal,
         shared=shared,

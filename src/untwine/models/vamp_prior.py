@@ -9,12 +9,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.parts.gaussian import Gaussian
 from untwine.parts.mixture import Mixture
 from untwine.parts.nets import is_image
 from untwine.records import Density, Draw, Sizes
 from untwine.registry import model
+from untwine.schema import Count, NonNegative
 from untwine.slots import Prior
 from untwine.vae import Recipe
 
@@ -77,10 +78,10 @@ class PseudoInputs(Prior):
 )
 def vamp_prior(
     *,
-    components: int = 50,
+    components: Count = 50,
     start: Start = "data",
     start_mean: float = 0.05,
-    start_std: float = 0.01,
+    start_std: NonNegative = 0.01,
 ) -> Recipe:
     """Make the prior a mixture of the posteriors of learned inputs (Tomczak and Welling, 2018).
 
@@ -103,10 +104,6 @@ def vamp_prior(
             Frey faces, 0.4 on CIFAR. Images are reflected into [0, 1].
         start_std: of the noise; the paper takes 0.01 on data and on MNIST, 0.02 to 0.05 elsewhere.
     """
-    if components < 1:
-        raise ParameterError(f"vamp-prior.components must be at least 1, not {components}")
-    if start_std < 0:
-        raise ParameterError(f"vamp-prior.start_std must not be negative, but is {start_std}")
     return Recipe(
         prior=partial(
             PseudoInputs,

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from untwine.errors import ParameterError
 from untwine.parts.latents import GaussianPosterior
 from untwine.records import Batch, Draw, Latent, Sizes
 from untwine.registry import model
+from untwine.schema import NonNegative, OpenShare, Positive
 from untwine.slots import Encode, Latents
 from untwine.vae import Recipe
 
@@ -95,10 +95,10 @@ class SpikeAndSlab(Latents):
 )
 def vsc(
     *,
-    alpha: float = 0.2,
+    alpha: OpenShare = 0.2,
     form: Form = "sigmoid",
-    sharpness: float = 50.0,
-    sharpening: float = 0.001,
+    sharpness: Positive = 50.0,
+    sharpening: NonNegative = 0.001,
 ) -> Recipe:
     """Switch latents off for most examples with a spike at zero (Tonolini et al., 2020).
 
@@ -119,12 +119,6 @@ def vsc(
         sharpness: c at the start; exact gates need a large one, gradients a small one.
         sharpening: what is added to c with each step.
     """
-    if not 0 < alpha < 1:
-        raise ParameterError(f"vsc.alpha must be between 0 and 1, both excluded, not {alpha}")
-    if sharpness <= 0:
-        raise ParameterError(f"vsc.sharpness must be greater than 0, not {sharpness}")
-    if sharpening < 0:
-        raise ParameterError(f"vsc.sharpening must not be negative, but is {sharpening}")
     return Recipe(
         latents=partial(
             SpikeAndSlab, alpha=alpha, form=form, sharpness=sharpness, sharpening=sharpening

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from untwine.errors import ParameterError
 from untwine.records import Observation
 from untwine.registry import likelihood
+from untwine.schema import Positive
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,6 @@ def mean_link(squash: bool) -> Callable[[Tensor], Tensor]:
     return torch.sigmoid if squash else lambda raw: raw
 
 
-def positive(name: str, value: float) -> float:
-    if value <= 0:
-        raise ParameterError(f"{name} must be greater than 0, not {value}")
-    return value
-
-
 @likelihood(title="Bernoulli", paper="Kingma and Welling, 2014", bounded=True)
 def bernoulli() -> Likelihood:
     """Cross-entropy with logits: Σ [softplus(o) − x·o], as in Kingma and Welling, 2014.
@@ -94,7 +88,7 @@ def bernoulli() -> Likelihood:
 
 
 @likelihood(title="Gaussian", paper="Kingma and Welling, 2014")
-def gaussian(*, variance: float = 0.5, squash: bool = True) -> Likelihood:
+def gaussian(*, variance: Positive = 0.5, squash: bool = True) -> Likelihood:
     """Fixed variance s²: Σ (x−m)²/(2s²) + ½ log 2πs², as in Kingma and Welling, 2014.
 
     Minimising it with weight β on the KL equals minimising the sum of squares with weight 2s²β.
@@ -103,19 +97,17 @@ def gaussian(*, variance: float = 0.5, squash: bool = True) -> Likelihood:
         variance: s²; 0.5 is the plain sum of squares, UG-VAE uses 0.2.
         squash: pass the mean through a sigmoid, for data in [0, 1].
     """
-    positive("gaussian.variance", variance)
     link = mean_link(squash)
     return Likelihood(lambda raw: FixedGaussian(link(raw), variance))
 
 
 @likelihood(title="Laplace", paper="Mathieu et al., 2019")
-def laplace(*, scale: float = 1.0, squash: bool = True) -> Likelihood:
+def laplace(*, scale: Positive = 1.0, squash: bool = True) -> Likelihood:
     """Absolute error: Σ |x−m|/b + log 2b, as in Mathieu et al., 2019.
 
     Args:
         scale: b; Mathieu et al. use 0.1.
         squash: pass the mean through a sigmoid, for data in [0, 1].
     """
-    positive("laplace.scale", scale)
     link = mean_link(squash)
     return Likelihood(lambda raw: Laplace(link(raw), scale))

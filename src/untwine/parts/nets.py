@@ -10,8 +10,9 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.registry import network
+from untwine.schema import Count
 
 MIN_SIDE, MAX_SIDE, MAX_CHANNELS = 8, 256, 4
 
@@ -101,9 +102,6 @@ def _conv_decoder(code: int, shape: torch.Size, width: int, hidden: int) -> nn.M
 
 
 def _conv(width: int, hidden: int, late_kernel: int) -> Network:
-    for name, value in {"width": width, "hidden": hidden}.items():
-        if value < 1:
-            raise ParameterError(f"{name} must be at least 1, not {value}")
     return Network(
         hidden,
         lambda shape: _conv_encoder(shape, width, hidden, late_kernel),
@@ -112,7 +110,7 @@ def _conv(width: int, hidden: int, late_kernel: int) -> Network:
 
 
 @network(title="Convolutional, as in the 2019 study", paper="Locatello et al., 2019")
-def conv(*, width: int = 32, hidden: int = 256) -> Network:
+def conv(*, width: Count = 32, hidden: Count = 256) -> Network:
     """Strided convolutions of the 2019 study (Locatello et al., 2019); at 64 pixels exactly its layers.
 
     Four convolutions (32, 32, 64, 64 channels; kernels 4, 4, 2, 2), one hidden layer, and four
@@ -127,7 +125,7 @@ def conv(*, width: int = 32, hidden: int = 256) -> Network:
 
 
 @network(title="Convolutional, kernel 4", paper="Higgins et al., 2017")
-def conv_k4(*, width: int = 32, hidden: int = 256) -> Network:
+def conv_k4(*, width: Count = 32, hidden: Count = 256) -> Network:
     """Strided convolutions with kernel 4 throughout, as in Higgins et al., 2017, and FactorVAE.
 
     Args:
@@ -153,15 +151,13 @@ def mlp_decoder(
 
 
 @network(title="Fully connected", paper="Kingma and Welling, 2014")
-def mlp(*, width: int = 256, depth: int = 2) -> Network:
+def mlp(*, width: Count = 256, depth: Count = 2) -> Network:
     """Fully connected layers with ReLU, for vectors and small images, as in Kingma and Welling, 2014.
 
     Args:
         width: units of each hidden layer.
         depth: hidden layers of the encoder, and of the decoder.
     """  # noqa: E501
-    if width < 1 or depth < 1:
-        raise ParameterError(f"mlp needs width and depth of at least 1, not {width} and {depth}")
     hidden = [width] * depth
     return Network(
         width,
@@ -171,14 +167,12 @@ def mlp(*, width: int = 256, depth: int = 2) -> Network:
 
 
 @network(title="Fully connected, for dSprites", paper="Higgins et al., 2017")
-def mlp_tanh(*, width: int = 1200) -> Network:
+def mlp_tanh(*, width: Count = 1200) -> Network:
     """The fully connected pair of Higgins et al., 2017: two ReLU layers in, three tanh layers out.
 
     Args:
         width: units of each hidden layer.
     """
-    if width < 1:
-        raise ParameterError(f"mlp-tanh needs a width of at least 1, not {width}")
     return Network(
         width,
         lambda shape: mlp_encoder(shape, [width] * 2),

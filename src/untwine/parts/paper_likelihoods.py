@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from untwine.parts.gaussian import Gaussian
-from untwine.parts.likelihoods import Likelihood, mean_link, positive, total
+from untwine.parts.likelihoods import Likelihood, mean_link, total
 from untwine.registry import likelihood
+from untwine.schema import Positive
 
 BINS = 256
 
@@ -58,7 +59,7 @@ class Logistic256:
 
 
 @likelihood(title="Gaussian with learned variance", paper="Bouchacourt et al., 2018")
-def learned_gaussian(*, bound: float = 1.0, squash: bool = False) -> Likelihood:
+def learned_gaussian(*, bound: Positive = 1.0, squash: bool = False) -> Likelihood:
     """Mean and log-variance ℓ per pixel: ½ Σ [(x−m)² e^{−ℓ} + ℓ + log 2π], as in Bouchacourt et al., 2018.
 
     ℓ = c·tanh(o/c) for the decoder's output o and the bound c, so that no pixel's variance can
@@ -68,7 +69,6 @@ def learned_gaussian(*, bound: float = 1.0, squash: bool = False) -> Likelihood:
         bound: c; the log-variance stays within [−c, c]. ML-VAE has 1.
         squash: pass the mean through a sigmoid, for data in [0, 1]; ML-VAE does not.
     """  # noqa: E501
-    positive("learned-gaussian.bound", bound)
     link = mean_link(squash)
 
     def observe(raw: Tensor) -> LearnedGaussian:

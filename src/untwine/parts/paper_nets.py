@@ -17,7 +17,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.parts.nets import (
     Network,
     doubling_widths,
@@ -28,6 +28,7 @@ from untwine.parts.nets import (
     stack,
 )
 from untwine.registry import network
+from untwine.schema import Count
 
 Layers = list[nn.Module]
 Extra = Callable[[int], Layers]  # what goes with a layer of so many channels
@@ -179,12 +180,6 @@ def _to_image(code: int, channels: int, sides: tuple[int, int]) -> Layers:
     return [nn.Linear(code, flat), nn.Unflatten(1, (channels, *sides))]
 
 
-def _need_one(name: str, **values: int) -> None:
-    for key, value in values.items():
-        if value < 1:
-            raise ParameterError(f"{name}.{key} must be at least 1, not {value}")
-
-
 def _initialised(
     make: Callable[..., nn.Module],
     kinds: type[nn.Module] | tuple[type[nn.Module], ...],
@@ -203,7 +198,7 @@ def _initialised(
 
 
 @network(title="Convolutional, 32 channels throughout", paper="Burgess et al., 2018")
-def conv_burgess(*, width: int = 32, hidden: int = 256) -> Network:
+def conv_burgess(*, width: Count = 32, hidden: Count = 256) -> Network:
     """Strided convolutions of one width and two hidden layers, as in Burgess et al., 2018.
 
     At 64 pixels four convolutions, at 28 and 32 pixels three.
@@ -212,7 +207,6 @@ def conv_burgess(*, width: int = 32, hidden: int = 256) -> Network:
         width: channels of every layer.
         hidden: units of each of the two fully connected layers.
     """
-    _need_one("conv-burgess", width=width, hidden=hidden)
     return _conv(
         hidden,
         lambda shape: [width] * _halvings(shape, 4),
@@ -230,7 +224,7 @@ def conv_burgess(*, width: int = 32, hidden: int = 256) -> Network:
 
 
 @network(title="Convolutional, for MNIST, with batch normalisation", paper="Miao et al., 2022")
-def conv_intel(*, width: int = 32) -> Network:
+def conv_intel(*, width: Count = 32) -> Network:
     """The pair for MNIST and Fashion-MNIST of Miao et al., 2022, as in its released code.
 
     At 28 pixels three convolutions to 4x4, and back from 7x7 with two transposed convolutions that
@@ -240,7 +234,6 @@ def conv_intel(*, width: int = 32) -> Network:
     Args:
         width: channels of the first layer; each further layer has twice as many.
     """
-    _need_one("conv-intel", width=width)
 
     def decoder(code: int, image: _Ladder) -> Layers:
         start = image.sides(len(image.widths) - 1)
@@ -262,7 +255,7 @@ def conv_intel(*, width: int = 32) -> Network:
 
 
 @network(title="Convolutional, for CelebA, with batch normalisation", paper="Miao et al., 2022")
-def conv_intel_celeba(*, width: int = 64) -> Network:
+def conv_intel_celeba(*, width: Count = 64) -> Network:
     """The pair for CelebA of Miao et al., 2022, as in its released code, which differs from Table C.2.
 
     At 64 pixels three convolutions to 8x8 and three transposed convolutions back. Other images are
@@ -271,7 +264,6 @@ def conv_intel_celeba(*, width: int = 64) -> Network:
     Args:
         width: channels of the first layer; each further layer has twice as many.
     """  # noqa: E501
-    _need_one("conv-intel-celeba", width=width)
     return _conv(
         4 * width * 8 * 8,
         _doubling(width, 4 * width, left=8),
@@ -285,7 +277,7 @@ def conv_intel_celeba(*, width: int = 64) -> Network:
 
 
 @network(title="Convolutional, with batch normalisation in the encoder", paper="Peis et al., 2020")
-def conv_ug(*, width: int = 32, hidden: int = 256) -> Network:
+def conv_ug(*, width: Count = 32, hidden: Count = 256) -> Network:
     """The convolutional pair of UG-VAE (Peis et al., 2020), for CelebA, faces, cars and chairs.
 
     At 64 pixels four convolutions to 4x4 and one over all that is left; the same way back, without
@@ -295,7 +287,6 @@ def conv_ug(*, width: int = 32, hidden: int = 256) -> Network:
         width: channels of the first half of the layers; the second half has twice as many.
         hidden: features between the convolutions and the latents.
     """
-    _need_one("conv-ug", width=width, hidden=hidden)
     return _conv(
         hidden,
         lambda shape: doubling_widths(_halvings(shape, 4), width),
@@ -316,7 +307,7 @@ def conv_ug(*, width: int = 32, hidden: int = 256) -> Network:
 
 
 @network(title="Convolutional, as in DCGAN", paper="Mathieu et al., 2019")
-def conv_dcgan(*, width: int = 32) -> Network:
+def conv_dcgan(*, width: Count = 32) -> Network:
     """The pair for Fashion-MNIST at 32 pixels of Mathieu et al., 2019, after DCGAN.
 
     Three convolutions to 4x4 and four transposed convolutions back, without biases, with initial
@@ -327,7 +318,6 @@ def conv_dcgan(*, width: int = 32) -> Network:
     Args:
         width: channels of the first layer; each further layer has twice as many.
     """
-    _need_one("conv-dcgan", width=width)
     plain = _conv(
         4 * width * 4 * 4,
         _doubling(width, 4 * width, left=4),
@@ -348,7 +338,7 @@ def conv_dcgan(*, width: int = 32) -> Network:
 
 
 @network(title="Convolutional, for 128 pixels", paper="Taghanaki et al., 2020")
-def conv_jigsaw(*, width: int = 32) -> Network:
+def conv_jigsaw(*, width: Count = 32) -> Network:
     """A deep pair for images of 128 pixels, the size of the images of Taghanaki et al., 2020.
 
     The paper does not give its layers; these are five convolutions to 4x4 (32 to 512 channels, batch
@@ -358,7 +348,6 @@ def conv_jigsaw(*, width: int = 32) -> Network:
     Args:
         width: channels of the first layer; each further layer has twice as many.
     """  # noqa: E501
-    _need_one("conv-jigsaw", width=width)
     return _conv(
         16 * width * 4 * 4,
         _doubling(width, 16 * width, left=4),
@@ -401,7 +390,7 @@ def _gated_up(code: int, image: _Ladder) -> Layers:
 
 
 @network(title="Convolutional, gated", paper="van den Berg et al., 2018")
-def conv_gated(*, width: int = 32, hidden: int = 256) -> Network:
+def conv_gated(*, width: Count = 32, hidden: Count = 256) -> Network:
     """Gated convolutions h ⊙ sigmoid(g) of kernel 5, as in van den Berg et al., 2018, for 28 pixels.
 
     Each halving is a pair of layers, with strides 1 and 2; at 7x7 one layer covers all that is
@@ -412,7 +401,6 @@ def conv_gated(*, width: int = 32, hidden: int = 256) -> Network:
         width: channels of the first half of the layers; the second half has twice as many.
         hidden: features between the convolutions and the latents.
     """  # noqa: E501
-    _need_one("conv-gated", width=width, hidden=hidden)
     return _conv(
         hidden,
         lambda shape: doubling_widths(_halvings(shape, 7), width),
@@ -422,7 +410,7 @@ def conv_gated(*, width: int = 32, hidden: int = 256) -> Network:
 
 
 @network(title="Fully connected, gated", paper="Tomczak and Welling, 2018")
-def mlp_gated(*, width: int = 300) -> Network:
+def mlp_gated(*, width: Count = 300) -> Network:
     """Two gated layers h ⊙ sigmoid(g) in and two out, as in Tomczak and Welling, 2018.
 
     Initial weights are from N(0, 2/inputs). The paper bounds its log-variance to [−6, 2], here the
@@ -431,7 +419,6 @@ def mlp_gated(*, width: int = 300) -> Network:
     Args:
         width: units of each hidden layer.
     """
-    _need_one("mlp-gated", width=width)
 
     def hidden(size: int) -> Layers:
         return [_Gated(partial(nn.Linear, a, b)) for a, b in pairwise([size, width, width])]
@@ -450,18 +437,17 @@ def mlp_gated(*, width: int = 300) -> Network:
 
 
 @network(title="Fully connected, one layer", paper="Peis et al., 2020")
-def mlp_ug(*, width: int = 256) -> Network:
+def mlp_ug(*, width: Count = 256) -> Network:
     """The fully connected pair of UG-VAE (Peis et al., 2020), for MNIST: one ReLU layer each way.
 
     Args:
         width: units of the hidden layer.
     """
-    _need_one("mlp-ug", width=width)
     return mlp(width=width, depth=1)
 
 
 @network(title="Fully connected, ten units", paper="Miao et al., 2022")
-def mlp_toy(*, width: int = 10) -> Network:
+def mlp_toy(*, width: Count = 10) -> Network:
     """The small pair for points in the plane of Miao et al., 2022: two ReLU layers each way.
 
     As in its notebooks; the paper speaks of three layers. Its decoder gives a mean and a
@@ -470,12 +456,11 @@ def mlp_toy(*, width: int = 10) -> Network:
     Args:
         width: units of each hidden layer.
     """
-    _need_one("mlp-toy", width=width)
     return mlp(width=width, depth=2)
 
 
 @network(title="Fully connected, narrowing", paper="Zhao et al., 2019")
-def mlp_tgm(*, width: int = 384, narrow: int = 64) -> Network:
+def mlp_tgm(*, width: Count = 384, narrow: Count = 64) -> Network:
     """The pair for MNIST of the truncated mixture VAE of Zhao et al., 2019.
 
     One ReLU layer in, two out. The paper's encoder goes on with two branches of 64 units, one for
@@ -485,7 +470,6 @@ def mlp_tgm(*, width: int = 384, narrow: int = 64) -> Network:
         width: units of the layer next to the data.
         narrow: units of the layer next to the code, in the decoder.
     """
-    _need_one("mlp-tgm", width=width, narrow=narrow)
     return Network(
         width,
         lambda shape: mlp_encoder(shape, [width]),
@@ -494,7 +478,7 @@ def mlp_tgm(*, width: int = 384, narrow: int = 64) -> Network:
 
 
 @network(title="Fully connected, one tanh layer", paper="Bouchacourt et al., 2018")
-def mlp_mlvae(*, width: int = 500) -> Network:
+def mlp_mlvae(*, width: Count = 500) -> Network:
     """The fully connected pair of ML-VAE (Bouchacourt et al., 2018): one tanh layer each way.
 
     Its decoder gives a mean and a log-variance: choose the likelihood learned-gaussian.
@@ -502,7 +486,6 @@ def mlp_mlvae(*, width: int = 500) -> Network:
     Args:
         width: units of the hidden layer.
     """
-    _need_one("mlp-mlvae", width=width)
     return Network(
         width,
         lambda shape: nn.Sequential(nn.Flatten(), *stack([shape.numel(), width], nn.Tanh)),
@@ -511,7 +494,7 @@ def mlp_mlvae(*, width: int = 500) -> Network:
 
 
 @network(title="Fully connected, with batch normalisation", paper="Dilokthanakul et al., 2016")
-def mlp_gm(*, width: int = 500) -> Network:
+def mlp_gm(*, width: Count = 500) -> Network:
     """The fully connected pair of GMVAE (Dilokthanakul et al., 2016): two ReLU layers each way.
 
     The encoder has batch normalisation, so training needs batches of at least two examples.
@@ -519,7 +502,6 @@ def mlp_gm(*, width: int = 500) -> Network:
     Args:
         width: units of each hidden layer.
     """
-    _need_one("mlp-gm", width=width)
 
     def encoder(shape: torch.Size) -> nn.Module:
         pairs = pairwise([shape.numel(), width, width])
