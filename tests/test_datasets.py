@@ -260,6 +260,7 @@ def test_vectors_take_a_gaussian_likelihood_and_a_fully_connected_network(tmp_pa
         ({"pictures": np.zeros((4, 8, 8))}, "name the images 'images'"),
         ({"images": np.zeros((4, 8, 8)), "factors": np.zeros((3, 1), int)}, r"shape \(4, K\)"),
         ({"images": np.zeros((4, 8, 8)), "factors": np.zeros((4, 1))}, "integers from 0"),
+        ({"images": np.zeros((4, 8, 8)), "groups": np.zeros(4)}, "groups must be 4 integers"),
         ({"images": np.zeros((4, 8, 8)), "factors": np.full((4, 1), -1)}, "integers from 0"),
         (
             {
@@ -361,3 +362,12 @@ def test_a_dsprites_file_without_images_is_refused(tmp_path):
     np.savez(tmp_path / "x.npz", other=np.zeros(3))
     with pytest.raises(DataError, match="it has no imgs"):
         untwine.dataset("dsprites", path=str(tmp_path / "x.npz"))
+
+
+def test_groups_of_a_file_reach_the_model(tmp_path):
+    np.savez(tmp_path / "g.npz", images=np.zeros((6, 8, 8)), groups=np.array([0, 0, 1, 1, 2, 2]))
+    data = untwine.dataset(str(tmp_path / "g.npz"))
+    batch = data.batch(torch.tensor([0, 1, 5]), torch.zeros((), dtype=torch.long))
+    assert batch.group.tolist() == [0, 0, 2]
+    model = untwine.build("ml-vae", data, network="mlp")
+    assert model.encode_group(batch.x, batch.group).shape == (2, 10)

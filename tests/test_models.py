@@ -157,6 +157,15 @@ def test_run_survives_json(name):
     assert again == run and again.hash == run.hash
 
 
+@every_model
+def test_a_run_of_it_is_scored_and_reported(name, tmp_path):
+    settings = ["sprites.size=16", "mlp.width=16"]
+    numbers = {"network": "mlp", "latent": 4, "batch": 8, "steps": 3}
+    path = untwine.run(plan(name, "sprites", settings=settings, **numbers), tmp_path, quiet=True)
+    page = untwine.write_report(path, n=50).read_text("utf-8")
+    assert models[name].title in page and "traversal of latent 3" in page
+
+
 @pytest.mark.parametrize("pair", PAIRS)
 def test_every_pair_trains_or_is_refused_with_a_reason(pair, tiny):
     try:

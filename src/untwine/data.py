@@ -223,6 +223,7 @@ def from_arrays(
     factors: NDArray[Any] | None = None,
     *,
     names: tuple[str, ...] | None = None,
+    groups: NDArray[Any] | None = None,
 ) -> Dataset:
     """A dataset from arrays in memory.
 
@@ -231,6 +232,7 @@ def from_arrays(
             bytes; or (N, D) numbers.
         factors: (N, K) integers from 0, what varies in each example.
         names: of the K factors.
+        groups: (N,) integers, the group of each example, for models whose groups share latents.
 
     >>> data = from_arrays(np.zeros((100, 32, 32), np.uint8), np.zeros((100, 1), int))
     >>> len(data), tuple(data.shape), data.factors.names
@@ -238,10 +240,18 @@ def from_arrays(
     """
     images = np.asarray(images)
     known = None if factors is None else factor_table(np.asarray(factors), len(images), names)
+    ids = None if groups is None else group_ids(np.asarray(groups), len(images))
     if images.ndim == 2:
         real = Choice("gaussian", {"squash": False})
-        return Dataset(Vectors(as_vectors(images)), known, real, bounded=False)
-    return Dataset(Pixels(torch.from_numpy(as_bytes(images))), known)
+        return Dataset(Vectors(as_vectors(images)), known, real, bounded=False, groups=ids)
+    return Dataset(Pixels(torch.from_numpy(as_bytes(images))), known, groups=ids)
+
+
+def group_ids(groups: NDArray[Any], n: int) -> Tensor:
+    """Checked groups of n examples."""
+    if groups.shape != (n,) or groups.dtype.kind not in "iu":
+        raise DataError(f"groups must be {n} integers, not {groups.dtype} {groups.shape}")
+    return torch.from_numpy(groups.astype(np.int64))
 
 
 def as_vectors(values: NDArray[Any]) -> Tensor:

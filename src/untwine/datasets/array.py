@@ -42,7 +42,8 @@ def array(*, path: str = "data.npz", digest: str = "") -> Dataset:
     """Images or vectors from an .npy or .npz file; your own data.
 
     Images are (N, H, W) or (N, H, W, C), bytes, booleans or floats in [0, 1]; vectors are (N, D).
-    An .npz may also hold `factors`, (N, K) integers from 0, and `factor_names`, K strings.
+    An .npz may also hold `factors`, (N, K) integers from 0, `factor_names`, K strings, and
+    `groups`, (N,) integers, for models whose groups share latents.
 
     Args:
         path: the file.
@@ -56,7 +57,9 @@ def array(*, path: str = "data.npz", digest: str = "") -> Dataset:
     names = arrays.get("factor_names")
     names = None if names is None else tuple(map(str, np.atleast_1d(names)))
     try:
-        data = from_arrays(_images(arrays), arrays.get("factors"), names=names)
+        data = from_arrays(
+            _images(arrays), arrays.get("factors"), names=names, groups=arrays.get("groups")
+        )
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     return replace(data, digest=found)
