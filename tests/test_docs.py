@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from untwine.registry import likelihoods, models, networks
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -44,3 +46,11 @@ def test_examples_run(script, tmp_path):
         [sys.executable, script, "--quick"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_every_part_that_pages_name_exists():
+    known = {name for registry in (models, networks, likelihoods) for name in registry}
+    guide = (ROOT / "docs" / "which-model.md").read_text("utf-8")
+    rows = [line for line in guide.splitlines() if line.startswith("|")][2:]
+    wanted = {name for row in rows for name in re.findall(r"`([a-z0-9-]+)`", row.split("|")[2])}
+    assert wanted <= known
