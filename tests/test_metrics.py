@@ -203,11 +203,10 @@ def test_everything_is_encoded_once_for_all_metrics(tiny, monkeypatch):
     calls = []
     encode = model.encode
     monkeypatch.setattr(model, "encode", lambda x: calls.append(len(x)) or encode(x))
-    representation = untwine.Representation(model, tiny, n=1000)
+    representation = untwine.Representation(model, tiny, n=1024)
     for name in NAMES * 2:
         score(representation, metrics.choose(name))
-    codes = 1000
-    reconstructions = 1000
+    codes = reconstructions = 1024
     assert sum(calls) == codes + reconstructions
 
 

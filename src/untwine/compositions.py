@@ -84,5 +84,5 @@ def markdown() -> str:
 
 def citations(text: str) -> list[str]:
     """The BibTeX of exactly the models in `jigsaw+beta-tcvae`, each once."""
-    entries = [models[name].facts["bibtex"] for name in model_names(text)]
-    return list(dict.fromkeys(entries))
+    texts = [models[name].facts["bibtex"] for name in model_names(text)]
+    return list(dict.fromkeys(entry for text in texts for entry in text.split("\n\n")))

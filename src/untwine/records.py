@@ -116,6 +116,11 @@ class Trace:
     px: Observation
     facts: Mapping[str, Tensor]  # the few named tensors a mapping reports
 
+    @property
+    def draws(self) -> int:
+        """Samples of z per example, side by side; 1 except for bounds made of several."""
+        return len(self.target) // len(self.batch.x)
+
     def density(self, asked_by: object) -> Gaussian:
         """The factorised posterior of the only latent, or a refusal that names who asked."""
         only = next(iter(self.latents.values()))

@@ -68,7 +68,9 @@ def write_report(path: str | Path, *, n: int = 10_000, quiet: bool = True) -> Pa
     path = Path(path)
     finished = open_run(path)
     scores = score_rows(path, n, quiet)
-    representation = Representation(finished.model, finished.data, n=n, quiet=quiet)
+    representation = Representation(
+        finished.model, finished.data, n=n, quiet=quiet, chunk=finished.spec.batch
+    )
     information = information_matrix(representation)
     is_image = len(finished.data.shape) == 3
     template = resources.files("untwine").joinpath("templates/report.html").read_text("utf-8")

@@ -28,7 +28,7 @@ from untwine.store import write_json
 from untwine.train import pick_device
 from untwine.vae import VAE, evaluation
 
-CHUNK = 512  # examples encoded at a time
+CHUNK = 512  # examples encoded at a time; a run is scored in batches as it was trained
 MOST_PIXELS = 2**26  # of images kept in memory for one metric
 
 
@@ -52,13 +52,14 @@ class Representation:
         seed: int = 0,
         device: str = "auto",
         quiet: bool = True,
+        chunk: int = CHUNK,
     ) -> None:
         if n < 2:
             raise ParameterError(f"an evaluation needs at least 2 examples, not {n}")
         self.device = pick_device(device)
         self.model = model.to(self.device)
         self.data = data.to(self.device)
-        self.quiet = quiet
+        self.quiet, self.chunk = quiet, chunk
         self.index = data.draw(n, np.random.default_rng(seed))
 
     @functools.cached_property
@@ -114,10 +115,12 @@ class Representation:
     ) -> NDArray[np.floating]:
         parts: list[NDArray[np.floating]] = []
         with progress(len(index), label, quiet=self.quiet) as show:
-            for start in range(0, len(index), CHUNK):
-                chunk = torch.from_numpy(index[start : start + CHUNK]).to(self.device)
-                parts.append(function(self.data.take(chunk)).cpu().numpy())
-                show(start + len(chunk), "")
+            for start in range(0, len(index), self.chunk):
+                stop = min(start + self.chunk, len(index))
+                first = max(0, stop - self.chunk)  # chunks of one size: some codes depend on it
+                given = torch.from_numpy(index[first:stop]).to(self.device)
+                parts.append(function(self.data.take(given)).cpu().numpy()[start - first :])
+                show(stop, "")
         return np.concatenate(parts)
 
 
@@ -248,7 +251,13 @@ def evaluate_run(
         kept = read_scores(path)
         missing = [c for c in chosen if not _same(kept, c.name, how[c.name])]
         representation = Representation(
-            finished.model, finished.data, n=n, seed=seed, device=device, quiet=quiet
+            finished.model,
+            finished.data,
+            n=n,
+            seed=seed,
+            device=device,
+            quiet=quiet,
+            chunk=finished.spec.batch,
         )
         for choice, found in each_score(representation, missing, strict=names is not None):
             kept[choice.name] = {**how[choice.name], **asdict(found)}

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from untwine.records import Batch, Density, Draw, Latent, Sizes, Trace
 
 Facts = dict[str, Tensor]
-Encode = Callable[[Tensor], Tensor]
+Encode = nn.Module
+"""The encoder: (B, *shape) to features (B, F)."""
 
 
 class Corruption(nn.Module, ABC):
@@ -57,8 +58,8 @@ class Latents(nn.Module, ABC):
     def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
         """Features h (B, F) to named latents, in the order in which the decoder sees them.
 
-        `encoder` gives the features of other inputs. With `mean`, whatever depends on a sample
-        uses the deterministic value instead, so that encoding is repeatable.
+        `encoder` gives the features of other inputs. With `mean`, deterministic values of the
+        latents must not depend on a sample, so that encoding is repeatable.
         """
 
     @abstractmethod

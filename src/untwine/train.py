@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import convert_conv2d_weight_memory_format
 from torch.optim import Adam
 
 from untwine.data import Dataset, Shuffle, mix
 from untwine.errors import ParameterError, RunError
+from untwine.parts.nets import frozen_statistics
 from untwine.progress import progress
 from untwine.records import Batch
 from untwine.vae import VAE, forked
@@ -224,14 +224,8 @@ def fit(
 @torch.no_grad()
 def independent_codes(model: VAE, batch: Batch) -> Tensor:
     """(B, D) codes of another batch; running statistics stay as they are."""
-    norms = [m for m in model.modules() if isinstance(m, _BatchNorm)]
-    before = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.momentum = 0.0
-    z = model.infer(batch)[2]
-    for norm, momentum in zip(norms, before, strict=True):
-        norm.momentum = momentum
-    return z
+    with frozen_statistics(model):
+        return model.infer(batch)[2]
 
 
 def describe(row: Row, rate: float) -> str:

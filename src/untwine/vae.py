@@ -81,7 +81,11 @@ class VAE(nn.Module):
         self.objective = objective
 
     def trace(self, batch: Batch, *, mean: bool = False) -> Trace:
-        """One pass, with everything it computed; with `mean`, nothing is sampled."""
+        """One pass, with everything it computed.
+
+        With `mean` the code and what is decoded from it are deterministic; a KL that is estimated
+        from a sample still is.
+        """
         target, latents, z = self.infer(batch, mean=mean)
         w, facts = self.mapping(z)
         px = self.likelihood.observe(self.decoder(w))
@@ -184,6 +188,10 @@ class VAE(nn.Module):
     @torch.no_grad()
     def elbo(self, x: Tensor, *, seed: int | None = None) -> Tensor:
         """The evidence lower bound in nats, averaged over the batch, with one sample each."""
+        if not isinstance(self.objective.terms["nll"], NegLogLikelihood):
+            raise IncompatibleError(
+                "this model weighs the likelihood of each example, so its ELBO is not defined here"
+            )
         with evaluation(self), forked(seed):
             trace = self.trace(self.given(x))
             kl = torch.stack([latent.kl.sum() for latent in trace.latents.values()]).sum()

@@ -28,8 +28,8 @@ def terms(data, **settings):
 
 
 def test_rows_of_the_weights_sum_to_what_they_should():
-    assert torch.allclose(log_weights(8, 100, "mss").exp().sum(1), torch.ones(8))
-    assert torch.allclose(log_weights(8, 100, "mws").exp().sum(1), torch.full((8,), 0.01))
+    assert torch.allclose(log_weights(8, 100, "mss").exp().sum(1), torch.ones(8).double())
+    assert torch.allclose(log_weights(8, 100, "mws").exp().sum(1), torch.full((8,), 0.01).double())
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)

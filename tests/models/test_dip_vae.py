@@ -164,3 +164,36 @@ def test_off_diagonal_energy_falls_with_the_weight(seed):
         history = untwine.fit(model, data, steps=600, lr=1e-3, seed=seed, quiet=True)
         energy.append(history[-1]["off_diagonal"])
     assert energy[1] < energy[0]
+
+
+def objective(name, data, **settings):
+    model = untwine.build(name, data, network="mlp", latent=3, **settings).double()
+    torch.manual_seed(0)
+    trace = model.trace(untwine.Batch(data.take(list(range(0, 900, 100))).double()))
+    return trace.density("test"), model.objective(trace)
+
+
+@pytest.mark.parametrize(("name", "of"), [("dip-vae-i", "mean"), ("dip-vae-ii", "code")])
+def test_the_whole_loss_written_out(tiny, name, of):
+    q, terms = objective(name, tiny, lambda_od=3, ratio=0.5)
+    d = q.mean - q.mean.mean(0)
+    s = d.T @ d / len(d) + (torch.diag(q.variance.mean(0)) if of == "code" else 0)
+    off = sum(s[a, b] ** 2 for a in range(3) for b in range(3) if a != b)
+    on = sum((s[a, a] - 1) ** 2 for a in range(3))
+    assert torch.allclose(terms["loss"], terms["nll"] + terms["kl"] + 3 * off + 1.5 * on)
+
+
+@pytest.mark.parametrize("third", ["full", "marginal"])
+def test_the_third_moments_join_the_loss_with_their_weight(tiny, third):
+    settings = {"lambda_od": 0, "lambda_3": 7, "third": third}
+    q, terms = objective("dip-vae-ii", tiny, **settings)
+    t = third_moments(q)
+    size = t.square().sum() if third == "full" else torch.einsum("aaa->a", t).square().sum()
+    assert torch.allclose(terms["loss"], terms["nll"] + terms["kl"] + 7 * size)
+
+
+def test_relabelling_latents_changes_nothing():
+    q = random_posterior(5)
+    order = [2, 0, 1]
+    other = Gaussian(q.mean[:, order], q.logvar[:, order])
+    assert penalties(other, "code") == pytest.approx(penalties(q, "code"))

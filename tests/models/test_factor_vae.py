@@ -1,6 +1,7 @@
 """Facts special to FactorVAE."""
 
 import math
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -99,3 +100,55 @@ def test_impossible_numbers_are_refused(tiny, settings):
     named = {f"factor-vae.{key}": value for key, value in settings.items()}
     with pytest.raises(untwine.ParameterError, match="factor-vae"):
         untwine.build("factor-vae", tiny, **named)
+
+
+def test_the_whole_loss_written_out(tiny):
+    model = untwine.build("factor-vae", tiny, network="mlp", gamma=5, **SHALLOW).double()
+    trace = model.trace(Batch(tiny.take(list(range(8))).double()))
+    terms = model.objective(trace)
+    logits = model.objective.terms["tc"].net(trace.z)
+    expected = terms["nll"] + terms["kl"] + 5 * (logits[:, 0] - logits[:, 1]).mean()
+    assert torch.allclose(terms["loss"], expected)
+
+
+def test_the_adversary_calls_codes_class_zero_and_permuted_codes_class_one(monkeypatch):
+    ratio = term()
+    z, other = torch.randn(6, 2), torch.randn(6, 2)
+    module = sys.modules[DensityRatio.__module__]
+    monkeypatch.setattr(module, "permute_dims", lambda z: z.flip(0) + 1)
+    real, fake = ratio.net(z).log_softmax(-1), ratio.net(other.flip(0) + 1).log_softmax(-1)
+    expected = -(real[:, 0].mean() + fake[:, 1].mean()) / 2
+    assert torch.allclose(ratio.adversary_loss(z, other), expected)
+
+
+def test_the_adversary_receives_codes_of_two_batches_without_gradient(tiny, monkeypatch):
+    seen = []
+    loss = DensityRatio.adversary_loss
+
+    def recorded(self, z, other):
+        seen.append((z, other))
+        return loss(self, z, other)
+
+    model = untwine.build("factor-vae", tiny, network="mlp", **SHALLOW)
+    monkeypatch.setattr(DensityRatio, "adversary_loss", recorded)
+    untwine.fit(model, tiny, steps=3, batch=8, quiet=True)
+    assert len(seen) == 3
+    for z, other in seen:
+        assert not torch.equal(z, other) and not z.requires_grad and not other.requires_grad
+
+
+@pytest.mark.slow
+def test_one_latent_cannot_be_told_from_its_permutation():
+    """Joint and permuted codes have one law, so the best loss is log 2."""
+    torch.manual_seed(0)
+    ratio = DensityRatio(Sizes(torch.Size((1, 8, 8)), latent=1), 64, 2, 1e-3)
+    optimiser = torch.optim.Adam(ratio.parameters(), 1e-3)
+    losses = []
+    for _ in range(1500):
+        z, other = torch.randn(2, 256, 1)
+        optimiser.zero_grad()
+        loss = ratio.adversary_loss(z, other)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert sum(losses[-300:]) / 300 == pytest.approx(math.log(2), abs=0.01)

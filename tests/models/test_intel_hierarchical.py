@@ -101,3 +101,12 @@ def test_bad_levels_are_refused(tiny):
         make(tiny, levels=(4, 0))
     with pytest.raises(IncompatibleError, match="add up to the 4 latents"):
         make(tiny, levels=(2, 3))
+
+
+def test_each_level_is_made_from_the_one_before_it(tiny):
+    model = make(tiny, levels=(1, 1, 2), act="linear")
+    z = torch.randn(1, 4)
+    first, second = model.mapping.layers
+    w = model.mapping(z)[0]
+    assert torch.allclose(w[:, 1:2], first(z[:, :2]))
+    assert torch.allclose(w[:, 2:], second(torch.cat([w[:, 1:2], z[:, 2:]], 1)))

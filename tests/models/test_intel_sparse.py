@@ -145,3 +145,12 @@ def test_codes_become_sparser_as_gamma_grows(seed, tiny):
         untwine.fit(model, tiny, steps=2000, lr=1e-3, seed=seed, quiet=True)
         scores.append(hoyer(model.encode(tiny.take(index)).double()))
     assert scores == sorted(scores) and scores[2] - scores[0] > 0.2
+
+
+def test_normalising_after_averaging_weighs_rows_by_their_size():
+    v = torch.tensor([[1.0, 0, 0], [0, 3, 0]]).double()
+    pooled = torch.tensor([0.25, 0.75]).double()
+    assert sparsity(v, "after").item() == pytest.approx(
+        (pooled * pooled.log()).sum().item(), abs=1e-9
+    )
+    assert sparsity(v, "before").item() == pytest.approx(-math.log(2), abs=1e-9)

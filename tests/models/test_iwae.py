@@ -1,10 +1,13 @@
 """Facts special to IWAE."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import untwine
-from untwine.records import Batch
+from untwine.parts.gaussian import Gaussian
+from untwine.records import Batch, Draw
 from untwine.vae import forked
 
 
@@ -58,3 +61,28 @@ def test_it_takes_the_place_of_the_bound_and_refuses_another_one(tiny):
 def test_no_draws_are_refused(tiny):
     with pytest.raises(untwine.ParameterError, match="at least 1"):
         untwine.build("iwae", tiny, draws=0)
+
+
+@pytest.mark.parametrize("other", ["beta-tcvae", "dd-sparse"])
+def test_estimates_over_the_batch_take_one_draw_per_example(tiny, other):
+    name = {"beta-tcvae": "tc", "dd-sparse": "mmd"}[other]
+    model = untwine.build(f"iwae+{other}", tiny, network="mlp", latent=3).double().train()
+    trace = model.trace(Batch(tiny.take(list(range(6))).double()))
+    single = replace(
+        trace,
+        target=trace.target[::5],
+        z=trace.z[::5],
+        latents={"z": only(trace.latents["z"], 5)},
+    )
+    values = []
+    for given in (trace, single):
+        torch.manual_seed(0)
+        values.append(model.objective.terms[name](given).mean())
+    assert trace.draws == 5 and single.draws == 1
+    assert torch.allclose(*values)
+
+
+def only(latent, draws):
+    """One draw of each example."""
+    q = Gaussian(latent.draw.q.mean[::draws], latent.draw.q.logvar[::draws])
+    return replace(latent, draw=Draw(latent.draw.z[::draws], q.mean, q), kl=latent.kl[::draws])

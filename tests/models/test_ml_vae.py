@@ -133,3 +133,10 @@ def test_importance_weights_are_refused(tiny, per_member):
 def test_negative_sizes_are_refused(tiny, bad):
     with pytest.raises(ParameterError, match=f"ml-vae.{bad} must be a whole number of at least 0"):
         make(tiny, **{bad: -1})
+
+
+def test_samples_of_the_code_are_standard_normal(tiny):
+    torch.manual_seed(0)
+    model = untwine.build("ml-vae", tiny, network="mlp")
+    z = model.latents.sample(5000, model.encoder)
+    assert z.mean().abs() < 0.02 and z.std().item() == pytest.approx(1, abs=0.02)

@@ -119,16 +119,16 @@ def test_the_nested_vae_can_see_the_sample(tiny):
 
 
 def test_partners_are_the_others_of_a_group_or_oneself():
-    weights = partner_weights(torch.tensor([4, 7, 4, 4]), 4, CPU)
+    weights = partner_weights(torch.tensor([4, 7, 4, 4]), torch.arange(4))
     truth = [[0, 0, 0.5, 0.5], [0, 1, 0, 0], [0.5, 0, 0, 0.5], [0.5, 0, 0.5, 0]]
     assert weights.tolist() == truth
-    assert torch.equal(partner_weights(None, 3, CPU), torch.eye(3))
+    assert torch.equal(partner_weights(None, torch.arange(3)), torch.eye(3).double())
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
 def test_the_weights_of_all_partners_sum_to_one(ids):
-    weights = partner_weights(torch.tensor(ids), len(ids), CPU)
-    assert torch.allclose(weights.sum(1), torch.ones(len(ids)))
+    weights = partner_weights(torch.tensor(ids), torch.arange(len(ids)))
+    assert torch.allclose(weights.sum(1), torch.ones(len(ids)).double())
     assert torch.equal(weights, weights.T)
 
 
@@ -165,3 +165,10 @@ def test_beta_vae_leaves_the_nested_divergence_alone(tiny):
 def test_impossible_numbers_are_refused(tiny, bad):
     with pytest.raises(ParameterError, match=f"nested-vae.{next(iter(bad))} must"):
         make(tiny, **bad)
+
+
+def test_draws_of_one_example_are_not_its_partners():
+    group = torch.tensor([0, 0, 1, 1]).repeat_interleave(5)
+    weights = partner_weights(group, torch.arange(20) // 5)
+    assert torch.allclose(weights[0, 5:10], torch.full((5,), 0.2).double())
+    assert weights[0].sum() == 1 and weights[0, :5].sum() == 0

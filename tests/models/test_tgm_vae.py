@@ -221,3 +221,11 @@ def test_it_finds_separate_clusters_in_its_best_of_three_runs():
         np.add.at(table, (model.assign(data.take(np.arange(3000))).numpy(), label), 1)
         found.append(table.max(1).sum() / 3000)
     assert max(found) > 0.9
+
+
+def test_every_term_has_its_weight(tiny):
+    model = make(tiny, clusters=3, lambda1=2, lambda2=30, dirichlet=0.5)
+    expected = {"nll": 1, "kl": 1, "proportions": 0.5, "clusters": 2, "outliers": 30}
+    assert model.objective.weights == expected
+    with pytest.raises(untwine.IncompatibleError, match="not defined here"):
+        model.elbo(tiny.take([0]).double())

@@ -263,3 +263,15 @@ def test_training_makes_the_shared_latent_tell_batches_of_neighbouring_sizes_apa
         trained.append(accuracy(model, tiny, (2, 3), np.random.default_rng(seed)))
     assert min(trained) >= 0.9
     assert sum(trained) > sum(fresh)
+
+
+def test_samples_come_from_the_clusters_that_beta_shapes(tiny):
+    torch.manual_seed(0)
+    model = untwine.build("ug-vae", tiny, network="mlp", latent=2, clusters=2, shared=1)
+    with torch.no_grad():
+        model.latents.prior.weight_out.zero_()
+        model.latents.prior.bias_out.copy_(torch.tensor([[9.0, 9, 0, 0], [-9, -9, 0, 0]]))
+    code = model.latents.sample(2000, model.encoder)
+    assert (code[:, 0] > 0).float().mean().item() == pytest.approx(0.5, abs=0.05)
+    assert code[:, :2].abs().mean().item() == pytest.approx(9, abs=0.2)
+    assert code[:, 2].std().item() == pytest.approx(1, abs=0.06)

@@ -140,3 +140,16 @@ def test_reflection_stays_inside_and_leaves_the_inside_alone(value):
     assert 0 <= reflect(u) <= 1
     assert torch.allclose(reflect(reflect(u)), reflect(u))
     assert torch.allclose(reflect(-u), reflect(u), atol=1e-12)
+
+
+def test_pseudo_inputs_do_not_count_in_running_statistics(tiny):
+    x, found = tiny.take(list(range(16))), []
+    plain = untwine.build("vae", tiny, network="mlp-gm", latent=2)
+    vamp = untwine.build("vamp-prior", tiny, network="mlp-gm", latent=2)
+    vamp.load_state_dict(plain.state_dict(), strict=False)
+    for model in (plain.train(), vamp.train()):
+        with torch.no_grad():
+            model.trace(untwine.Batch(x))
+        norms = [m for m in model.encoder.modules() if isinstance(m, torch.nn.BatchNorm1d)]
+        found.append(norms[0].running_mean)
+    assert torch.equal(*found)

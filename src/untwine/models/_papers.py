@@ -13,3 +13,11 @@ MIAO_2022 = """@inproceedings{miao2022incorporating,
   booktitle = {International Conference on Learning Representations},
   year = {2022}
 }"""
+
+TAGHANAKI_2020 = """@article{taghanaki2020jigsaw,
+  title = {Jigsaw-VAE: Towards Balancing Features in Variational Autoencoders},
+  author = {Taghanaki, Saeid Asgari and Havaei, Mohammad and Lamb, Alex and Sanghi, Aditya and
+    Danielyan, Ara and Custis, Tonya},
+  journal = {arXiv:2005.05496},
+  year = {2020}
+}"""

@@ -29,10 +29,11 @@ def log_weights(batch: int, n_train: int, weighting: Weighting) -> Tensor:
     estimate is unbiased.
     """
     if weighting == "mws":
-        return torch.full((batch, batch), -math.log(batch * n_train))
+        return torch.full((batch, batch), -math.log(batch * n_train), dtype=torch.float64)
     if batch < 2:
         raise IncompatibleError("stratified weights need a batch of at least 2 examples")
-    weights = torch.full((batch, batch), (n_train - 1) / (n_train * (batch - 1)))
+    other = (n_train - 1) / (n_train * (batch - 1))
+    weights = torch.full((batch, batch), other, dtype=torch.float64)
     return weights.fill_diagonal_(1 / n_train).log()
 
 
@@ -57,7 +58,8 @@ class KLPart(Term):
         self.n_train = sizes.n_train
 
     def forward(self, trace: Trace) -> Tensor:
-        q, z = trace.density(self), trace.z
+        q, z = trace.density(self), trace.z[:: trace.draws]  # one draw per example
+        q = Gaussian(q.mean[:: trace.draws], q.logvar[:: trace.draws])
         weights = log_weights(len(z), self.n_train, self.weighting).to(z)
         joint, marginals = aggregate(z, q, weights)
         if self.part == "tc":

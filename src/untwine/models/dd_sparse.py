@@ -92,7 +92,8 @@ class AggregateMatch(Term):
         p = next(iter(trace.latents.values())).p
         if p is None:
             raise IncompatibleError("the MMD needs a prior with a density")
-        return mmd(p.sample((len(trace.z),)).detach(), trace.z)
+        z = trace.z[:: trace.draws]  # draws of one example are not independent codes
+        return mmd(p.sample((len(z),)).detach(), z)
 
 
 @model(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from untwine.errors import IncompatibleError
 from untwine.records import Sizes, Trace
 from untwine.registry import model
-from untwine.schema import Count, Positive
+from untwine.schema import Count, NonNegative, Positive
 from untwine.slots import AdversarialTerm
 from untwine.vae import Recipe
 
@@ -61,7 +61,11 @@ class DensityRatio(AdversarialTerm):
 }""",
 )
 def factor_vae(
-    *, gamma: float = 10.0, width: Count = 1000, depth: Count = 6, adversary_lr: Positive = 1e-4
+    *,
+    gamma: NonNegative = 10.0,
+    width: Count = 1000,
+    depth: Count = 6,
+    adversary_lr: Positive = 1e-4,
 ) -> Recipe:
     """Penalise the total correlation estimated by a classifier of codes (Kim and Mnih, 2018).
 

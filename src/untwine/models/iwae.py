@@ -22,9 +22,8 @@ class ImportanceBound(Term):
     """
 
     def forward(self, trace: Trace) -> Tensor:
-        draws = len(trace.target) // len(trace.batch.x)
-        weights = trace.log_weight().view(-1, draws)  # (B, K)
-        return math.log(draws) - weights.logsumexp(1)
+        weights = trace.log_weight().view(-1, trace.draws)  # (B, K)
+        return math.log(trace.draws) - weights.logsumexp(1)
 
 
 @model(

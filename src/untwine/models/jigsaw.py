@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from untwine.errors import IncompatibleError
+from untwine.models._papers import TAGHANAKI_2020
 from untwine.records import Sizes
 from untwine.registry import model
 from untwine.schema import Count
@@ -65,13 +66,7 @@ class Jigsaw(Corruption):
     title="Jigsaw-VAE",
     paper="Taghanaki et al., 2020",
     url="https://arxiv.org/abs/2005.05496",
-    bibtex="""@article{taghanaki2020jigsaw,
-  title = {Jigsaw-VAE: Towards Balancing Features in Variational Autoencoders},
-  author = {Taghanaki, Saeid Asgari and Havaei, Mohammad and Lamb, Alex and Sanghi, Aditya and
-    Danielyan, Ara and Custis, Tonya},
-  journal = {arXiv:2005.05496},
-  year = {2020}
-}""",
+    bibtex=TAGHANAKI_2020,
 )
 def jigsaw(*, grid: Count = 4, shuffle: Shuffle = "windows") -> Recipe:
     """Encode a shuffled image and reconstruct the whole one (Taghanaki et al., 2020).

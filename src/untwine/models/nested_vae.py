@@ -18,13 +18,17 @@ from untwine.vae import Recipe
 Source = Literal["mean", "sample"]
 
 
-def partner_weights(group: Tensor | None, n: int, device: torch.device) -> Tensor:
-    """(B, B) the weight of j among the partners of i: the others of its group, or i if alone."""
-    itself = torch.eye(n, dtype=torch.bool, device=device)
+def partner_weights(group: Tensor | None, example: Tensor) -> Tensor:
+    """(R, R) the weight of row j among the partners of row i, which sum to 1.
+
+    Partners are the rows of the other examples of the group; a row without any is its own. Several
+    rows may be draws of one example.
+    """
+    itself = torch.eye(len(example), dtype=torch.bool, device=example.device)
     if group is None:
-        return itself.float()
-    others = (group[:, None] == group[None]) & ~itself
-    partners = others | (itself & ~others.any(1, keepdim=True))
+        return itself.double()
+    others = (group[:, None] == group) & (example[:, None] != example)
+    partners = (others | (itself & ~others.any(1, keepdim=True))).double()
     return partners / partners.sum(1, keepdim=True)
 
 
@@ -66,9 +70,9 @@ class Nested(Term):
 
     def _weights(self, trace: Trace) -> Tensor:
         group, n = trace.batch.group, len(trace.z)
-        if group is not None:  # an example may have been drawn several times
-            group = group.repeat_interleave(n // len(group))
-        return partner_weights(group, n, trace.z.device)
+        if group is not None:
+            group = group.repeat_interleave(trace.draws)
+        return partner_weights(group, torch.arange(n, device=trace.z.device) // trace.draws)
 
 
 @model(

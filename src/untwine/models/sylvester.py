@@ -18,6 +18,7 @@ from untwine.slots import Posterior
 from untwine.vae import Recipe
 
 Source = Literal["features", "mean"]
+INSIDE = 1 - 1e-5
 COLUMNS = 8  # the paper's, where there are as many latents
 
 
@@ -57,8 +58,11 @@ class Step:
 
 
 def triangular(full: Tensor, diagonal: Tensor) -> Tensor:
-    """The matrix (..., M, M) above its diagonal, with tanh of `diagonal` (..., M) on it."""
-    return full.triu(1) + diagonal.tanh().diag_embed()
+    """The matrix (..., M, M) above its diagonal, with tanh of `diagonal` (..., M) on it.
+
+    A hair inside (−1, 1) also where tanh rounds to its bounds: at −1 the map is not invertible.
+    """
+    return full.triu(1) + (INSIDE * diagonal.tanh()).diag_embed()
 
 
 class SylvesterFlow(Posterior):
@@ -118,7 +122,7 @@ class SylvesterFlow(Posterior):
 }""",
 )
 def sylvester(
-    *, flows: Count = 4, columns: Natural = 0, iterations: Count = 40, amortise: Source = "features"
+    *, flows: Count = 4, columns: Natural = 0, iterations: Count = 60, amortise: Source = "features"
 ) -> Recipe:
     """Bend the posterior with orthogonal Sylvester flows (van den Berg et al., 2018).
 
@@ -136,7 +140,7 @@ def sylvester(
         columns: M, the columns of Q, at most the number of latents; 0 takes 8 or the number of
             latents if that is less. 8 in the released code; 1 is a planar flow.
         iterations: of the orthogonalisation, always all of them; the released code stops at an
-            error of 1e-6 or after 100, the InteL-VAE code takes 30. Square matrices need 40.
+            error of 1e-6 or after 100, the InteL-VAE code takes 30. Square matrices need the most.
         amortise: what the flow's parameters are computed from; features as in the paper, mean (the
             base mean) as in the InteL-VAE code.
     """

@@ -122,7 +122,7 @@ class OutlierRate(Term):
     def forward(self, trace: Trace) -> Tensor:
         log_r = log_inlier(trace)
         log_r = log_r if self.per_sample else log_mean(log_r)
-        return categorical_kl(log_r, torch.tensor(self.log_prior).to(log_r))
+        return categorical_kl(log_r, log_r.new_tensor(self.log_prior))
 
 
 @model(
@@ -150,7 +150,7 @@ def tgm_vae(
 ) -> Recipe:
     """Cluster the data and set outliers aside while learning the code (Zhao et al., 2019).
 
-    L = r E_q[−log p(x|z)] + r Σ_k c_k KL(q(z|x) ‖ N(m_k, I)) − 0.1 Σ_k log π_k
+    L = r E_q[−log p(x|z)] + r Σ_k c_k KL(q(z|x) ‖ N(m_k, I)) − λ₀ Σ_k log π_k
         + λ₁ KL(c̄ ‖ π) + λ₂ KL((r̄, 1−r̄) ‖ (1−α, α))
 
     c(x) is the cluster and r(x) the probability of being no outlier, both read from the encoder;
@@ -168,7 +168,7 @@ def tgm_vae(
             paper's code.
         lambda2: weight of the KL between the batch's share of outliers and α; large, because
             nothing else stops everything from becoming an outlier; 200 in the paper's code.
-        dirichlet: weight of the prior on the proportions π; 0.1 in the paper's code.
+        dirichlet: λ₀, weight of the prior on the proportions π; 0.1 in the paper's code.
         per_sample: take both KLs for every example, which is the exact bound, instead of for the
             batch's mean.
         branch: hidden units of each of the two branches above the encoder's features; 64 in the

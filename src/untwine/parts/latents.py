@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from untwine.parts.gaussian import Gaussian
+from untwine.parts.nets import frozen_statistics
 from untwine.records import Batch, Density, Draw, Latent, Sizes
 from untwine.slots import Corruption, Encode, Facts, Latents, Mapping, Posterior, Prior
 
@@ -66,7 +67,13 @@ class SingleLatent(Latents):
         return self.prior(self._encode_with(encoder)).sample((n,))
 
     def _encode_with(self, encoder: Encode) -> Callable[[Tensor], Draw]:
-        return lambda x: self.posterior(encoder(x))
+        """The posterior of inputs that are not data, such as those of a prior."""
+
+        def encode(x: Tensor) -> Draw:
+            with frozen_statistics(encoder):
+                return self.posterior(encoder(x))
+
+        return encode
 
 
 class IdentityMapping(Mapping):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from untwine.errors import IncompatibleError
 from untwine.registry import network
@@ -28,6 +30,20 @@ class Network:
 
 def is_image(shape: torch.Size) -> bool:
     return len(shape) == 3
+
+
+@contextmanager
+def frozen_statistics(module: nn.Module) -> Iterator[None]:
+    """Pass a batch through without counting it in the running statistics of batch norms."""
+    norms = [m for m in module.modules() if isinstance(m, _BatchNorm)]
+    before = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm, momentum in zip(norms, before, strict=True):
+            norm.momentum = momentum
 
 
 def default_for(shape: torch.Size) -> str:
