@@ -248,3 +248,15 @@ def test_metrics_take_settings(tiny):
     assert few["mig"] != many["mig"]
     with pytest.raises(untwine.UnknownNameError, match="did you mean 'bins'"):
         untwine.evaluate(model, tiny, "mig", n=200, bin=3)
+
+
+def test_every_example_is_encoded_in_a_batch_of_the_size_asked_for(tiny, monkeypatch):
+    """UG-VAE's codes depend on the batch they are encoded in, so a ragged last one would differ."""
+    model = untwine.build("ug-vae", tiny, network="mlp", shared=2)
+    sizes = []
+    encode = model.encode
+    monkeypatch.setattr(model, "encode", lambda x: sizes.append(len(x)) or encode(x))
+    representation = untwine.Representation(model, tiny, n=100, chunk=16)
+    assert len(representation.codes) == 100 and set(sizes) == {16}
+    expected = encode(tiny.take(representation.index[84:]))[-4:]
+    assert np.allclose(representation.codes[96:], expected.numpy(), atol=1e-5)
