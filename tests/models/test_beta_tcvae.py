@@ -1,4 +1,4 @@
-"""Facts special to β-TCVAE (spec section 5), in double precision."""
+"""Facts special to β-TCVAE, in double precision."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Facts special to β-VAE (spec section 2)."""
+"""Facts special to β-VAE."""
 
 import pytest
 import torch
