@@ -121,3 +121,11 @@ def test_curves_are_valid_svg_and_repeat():
     first, second = (pictures.curves(range(50), lines) for _ in range(2))
     assert first == second
     assert ET.fromstring(first).tag.endswith("svg")
+
+
+def test_your_own_data_is_called_by_its_file(tmp_path):
+    np.save(tmp_path / "mine.npy", np.random.default_rng(0).standard_normal((40, 4)))
+    spec = plan("vae", str(tmp_path / "mine.npy"), steps=3, batch=8, latent=2)
+    page = untwine.write_report(untwine.run(spec, tmp_path / "runs", quiet=True), n=20)
+    text = page.read_text("utf-8")
+    assert "VAE on mine.npy" in text and "per number, lower is better" in text

@@ -76,13 +76,19 @@ def curves(x: Sequence[float], lines: dict[str, Sequence[float]]) -> str:
             axis.set_title(name, fontsize=10, loc="left")
             axis.margins(x=0.01)
             axis.set_ylim(*_span(y))
-            axis.xaxis.set_major_formatter(lambda step, _: f"{step / 1000:g}k" if step else "0")
+            axis.ticklabel_format(axis="y", useOffset=False)
+            axis.xaxis.set_major_formatter(lambda step, _: _short(step))
         for axis in axes[len(lines) :]:
             axis.remove()
         stream = io.StringIO()
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
     svg = stream.getvalue()
     return svg[svg.index("<svg") :].replace(INK, "currentColor")
+
+
+def _short(step: float) -> str:
+    """A number of steps: 500, 2k."""
+    return f"{step / 1000:g}k" if step >= 1000 else f"{step:g}"
 
 
 def _span(y: Sequence[float]) -> tuple[float, float]:

@@ -78,6 +78,8 @@ def write_report(path: str | Path, *, n: int = 10_000, quiet: bool = True) -> Pa
     rows = latent_rows(finished, representation, information) if is_image else []
     html = environment.from_string(template).render(
         title=" + ".join(models[part.name].title for part in finished.spec.model),
+        data=data_name(finished.spec),
+        unit="pixel" if is_image else "number",
         spec=finished.spec,
         parameters=parameters(finished.spec),
         command=command(finished.spec),
@@ -161,6 +163,11 @@ def loss_curves(finished: Finished) -> str:
     steps = [row["step"] for row in finished.history]
     names = [name for name in finished.history[0] if name != "step"]
     return pictures.curves(steps, {name: [r[name] for r in finished.history] for name in names})
+
+
+def data_name(spec: Run) -> str:
+    """What the data is called: its name, or that of the file or folder it comes from."""
+    return Path(str(spec.data.params.get("path") or spec.data.name)).name
 
 
 def parameters(spec: Run) -> Sequence[tuple[str, str]]:

@@ -53,21 +53,6 @@ def test_true_log_densities_give_the_total_correlation():
     )
 
 
-def test_a_classifier_that_knows_nothing_has_a_loss_of_log_two():
-    ratio = term(1)
-    for p in ratio.parameters():
-        torch.nn.init.zeros_(p)
-    z = torch.randn(32, 1)
-    assert ratio.adversary_loss(z, z).item() == pytest.approx(math.log(2))
-
-
-def test_the_adversary_gives_the_encoder_no_gradient(tiny):
-    model = untwine.build("factor-vae", tiny, network="mlp", **SHALLOW)
-    trace = model.trace(Batch(tiny.take(list(range(8)))))
-    model.objective.terms["tc"].adversary_loss(trace.z.detach(), trace.z.detach()).backward()
-    assert all(p.grad is None for p in model.encoder.parameters())
-
-
 def test_the_classifier_has_six_hidden_layers_of_a_thousand(tiny):
     ratio = untwine.build("factor-vae", tiny, network="mlp").objective.terms["tc"]
     widths = [m.out_features for m in ratio.net if isinstance(m, torch.nn.Linear)]
