@@ -1,8 +1,10 @@
 """What tests share: a small dataset, one thread, and the reference files when they are there."""
 
+import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -34,3 +36,22 @@ def runs(tmp_path, monkeypatch):
     """An empty directory for runs, which commands use by themselves."""
     monkeypatch.setenv("UNTWINE_RUNS", str(tmp_path / "runs"))
     return tmp_path / "runs"
+
+
+CASES = [
+    f"{problem}__{case}"
+    for problem in ("dsprites", "k3b")
+    for case in "perfect permscale rotated duplicated missing noise monotone mixed2x2".split()
+]
+
+
+@pytest.fixture(scope="session")
+def golden(shared):
+    """The reference's values; `golden["cases"][NAME]["fixed"]["modern"]` for stored rows."""
+    return json.loads(shared("golden/golden.json").read_text())
+
+
+@pytest.fixture(scope="session")
+def rows(shared):
+    """The stored rows of a case by name: z_train, f_train, z_test, f_test."""
+    return lambda name: np.load(shared("golden") / f"{name}.npz")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -29,7 +30,11 @@ class Source(Protocol):
     def __len__(self) -> int: ...
 
     def take(self, index: Tensor) -> Tensor:
-        """(B,) indices to (B, *shape) float32; images in [0, 1]."""
+        """(B,) indices to (B, *shape) float32; images in [0, 1].
+
+        What is random in an image, such as noise, comes from torch's own random numbers, whose
+        state a run keeps.
+        """
         ...
 
     def to(self, device: torch.device) -> Self: ...
@@ -144,6 +149,17 @@ class Factors:
         return rng.choice(np.flatnonzero(keep), size=n)
 
 
+class Order(Protocol):
+    """Which examples make a batch; a function of the seed and the step alone."""
+
+    def at(self, step: int) -> Tensor:
+        """(batch,) positions."""
+        ...
+
+
+Ordering = Callable[[int, int, torch.device], Order]  # of batch size, seed and device
+
+
 @dataclass(frozen=True)
 class Dataset:
     """Examples with what is known about them.
@@ -156,6 +172,7 @@ class Dataset:
     likelihood: Choice = BERNOULLI
     bounded: bool = True  # whether all values lie in [0, 1]
     groups: Tensor | None = None  # (N,) the group of each example, for models that share latents
+    order: Ordering | None = None  # how batches are drawn; shuffled where it is not said
     digest: str = ""  # of the files behind it, for data that has no version
 
     @property
@@ -173,6 +190,10 @@ class Dataset:
         """The examples at these positions as the training loop wants them."""
         group = None if self.groups is None else self.groups[index]
         return Batch(self.source.take(index), group, step)
+
+    def batches(self, batch: int, seed: int, device: torch.device) -> Order:
+        """The order in which batches of this size are drawn."""
+        return (self.order or partial(Shuffle, len(self)))(batch, seed, device)
 
     def draw(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """(n,) positions of random examples, with replacement."""

@@ -9,14 +9,18 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from untwine import schema
-from untwine.errors import UnknownNameError, UntwineError
+from untwine.errors import ParameterError, UnknownNameError, UntwineError
 from untwine.schema import Parameter, Value
 
+WRITTEN = re.compile(
+    r"(?P<name>[\w-]+)(?:\[(?P<variant>[^\[\]]*)\])?(?:\((?P<given>.*)\))?", re.DOTALL
+)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -107,6 +111,50 @@ class Registry:
         entry = self[name]
         return Choice(entry.name, schema.complete(entry.name, entry.parameters, given))
 
+    def read(self, text: str) -> Choice:
+        """A choice as a person writes it: `sprites`, `sprites(size=32)`, `sap[svm]`.
+
+        The name in brackets is a variant: numbers that go together, declared with the entry.
+
+        >>> datasets.read("sprites(size=32)")
+        Choice(name='sprites', params={'size': 32})
+        """
+        entry, given = self.parse(text)
+        return self.choose(entry.name, **given)
+
+    def parse(self, text: str) -> tuple[Entry, dict[str, Value]]:
+        """The entry that a text names, and the numbers that it sets."""
+        match = WRITTEN.fullmatch(text.strip())
+        if not match:
+            raise ParameterError(
+                f"{text!r} is not a {self.kind}; write NAME, NAME(PARAMETER=VALUE, ...)"
+                " or NAME[VARIANT]"
+            )
+        entry = self[match["name"]]
+        variant = self.variant(entry, match["variant"])
+        return entry, {**variant, **_arguments(entry, match["given"] or "")}
+
+    def variant(self, entry: Entry, name: str | None) -> Mapping[str, Value]:
+        """The numbers that a variant of an entry sets."""
+        variants: Mapping[str, Mapping[str, Value]] = entry.facts.get("variants", {})
+        if not name:
+            return {}
+        if name not in variants:
+            raise UnknownNameError(schema.unknown(f"variant of {entry.name}", name, variants))
+        return variants[name]
+
+    def label(self, choice: Choice) -> str:
+        """How a choice is called in tables: its name, with the variant it is, if any.
+
+        >>> metrics.label(metrics.choose("mig"))
+        'mig'
+        """
+        variants: Mapping[str, Mapping[str, Value]] = self[choice.name].facts.get("variants", {})
+        for name, numbers in variants.items():
+            if all(choice.params[key] == value for key, value in numbers.items()):
+                return f"{choice.name}[{name}]"
+        return choice.name
+
     def shortened(self, choice: Choice) -> dict[str, Any]:
         """The name with only those numbers that are not at their defaults."""
         parameters = self[choice.name].parameters
@@ -120,6 +168,45 @@ class Registry:
     def make(self, choice: Choice) -> Any:
         """Call the function behind a choice with its numbers."""
         return self[choice.name].function(**choice.params)
+
+
+def _arguments(entry: Entry, text: str) -> dict[str, Value]:
+    """`size=32, of=mix(a=x, b=y)` as checked values; commas inside parentheses do not part."""
+    given: dict[str, Value] = {}
+    for part in _parts(text):
+        key, equals, value = part.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals:
+            raise ParameterError(f"{entry.name}: write PARAMETER=VALUE, not {part.strip()!r}")
+        if key not in entry.parameters:
+            known = entry.parameters
+            raise UnknownNameError(schema.unknown(f"parameter of {entry.name}", key, known))
+        given[key] = entry.parameters[key].parse(value.strip())
+    return given
+
+
+def _parts(text: str) -> list[str]:
+    """Split at commas that are not inside brackets, where a part has an equals sign.
+
+    A part without one belongs to the part before it: `widths=64,32, rate=2` has two parts.
+    """
+    parts: list[str] = []
+    depth, current = 0, ""
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += letter
+    parts.append(current)
+    joined: list[str] = []
+    for part in parts:
+        if joined and "=" not in part:
+            joined[-1] += "," + part
+        elif part.strip():
+            joined.append(part)
+    return joined
 
 
 def _checked(name: str, function: Function) -> Function:

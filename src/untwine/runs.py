@@ -29,7 +29,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 import untwine
-from untwine.data import Dataset, Shuffle
+from untwine.data import Dataset
 from untwine.errors import ParameterError, RunError, UntwineError
 from untwine.guards import computing_threads, interruptible, is_running, locked
 from untwine.spec import Run, assemble, load
@@ -83,7 +83,7 @@ def run(
         return path
     data = load(spec.data)
     model = assemble(spec, data, latent=spec.latent, seed=spec.seed, batch=spec.batch)
-    Shuffle(len(data), spec.batch, spec.seed, pick_device(device))  # refuses a batch too large
+    data.batches(spec.batch, spec.seed, pick_device(device))  # refuses a batch too large
     path.mkdir(parents=True, exist_ok=True)
     with locked(path), interruptible() as stop:
         if is_finished(path):  # by another process, in the meantime

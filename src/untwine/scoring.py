@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from untwine.data import Dataset
 from untwine.errors import DataError, ParameterError, UntwineError
 from untwine.guards import locked
-from untwine.metrics._information import check
+from untwine.metrics._arrays import check
 from untwine.parts.gaussian import Gaussian
 from untwine.progress import progress
 from untwine.records import Batch

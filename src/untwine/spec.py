@@ -14,7 +14,7 @@ from untwine.data import Dataset
 from untwine.errors import DataError, IncompatibleError, ParameterError, UnknownNameError
 from untwine.parts.nets import default_for
 from untwine.records import Sizes
-from untwine.registry import Choice, Entry, datasets, likelihoods, models, networks
+from untwine.registry import WRITTEN, Choice, Entry, datasets, likelihoods, models, networks
 from untwine.schema import Parameter, Value
 from untwine.vae import VAE, Recipe, forked
 
@@ -224,8 +224,8 @@ def plan(
     model_names(model)  # a misspelt model is told before any data is read
     source, place = locate(data)
     given = asked.of(source)
-    if place and "path" in given:
-        raise ParameterError(f"the path is {data} already; do not set it again")
+    for twice in place.keys() & given.keys():
+        raise ParameterError(f"{twice} is set by {data} already; do not set it again")
     chosen = datasets.choose(source.name, **{**place, **_absolute(given)})
     loaded = load(chosen)
     pieces = design(model, loaded, asked, network=network, likelihood=likelihood, others=[source])
@@ -254,9 +254,13 @@ def model_names(text: str) -> list[str]:
     return names
 
 
-def locate(data: str) -> tuple[Entry, dict[str, str]]:
-    """The dataset of this name, or the one that reads this path, with the path."""
+def locate(data: str) -> tuple[Entry, dict[str, Value]]:
+    """The dataset that a text names, or the one that reads this path, with what the text sets."""
     path = Path(data).expanduser()
+    written = WRITTEN.fullmatch(data)
+    if written and written["given"] is not None and not path.exists():
+        entry, given = datasets.parse(data)
+        return entry, _absolute(given)
     if data not in datasets and path.is_dir():
         return datasets["folder"], {"path": str(path.resolve())}
     if path.suffix.lower() in {".npy", ".npz"}:
@@ -344,6 +348,8 @@ def dataset(name: str, /, **params: Value) -> Dataset:
     >>> import untwine
     >>> len(untwine.dataset("sprites", size=32))
     737280
+    >>> untwine.dataset("sprites(size=32)").shape
+    torch.Size([1, 32, 32])
     """
     source, place = locate(name)
     return load(datasets.choose(source.name, **{**place, **_absolute(params)}))

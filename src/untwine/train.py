@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils import convert_conv2d_weight_memory_format
 from torch.optim import Adam
 
-from untwine.data import Dataset, Shuffle, mix
+from untwine.data import Dataset, mix
 from untwine.errors import ParameterError, RunError
 from untwine.parts.nets import frozen_statistics
 from untwine.progress import progress
@@ -181,8 +181,8 @@ def fit(
     keep_memory()
     convert_conv2d_weight_memory_format(model.to(place), torch.channels_last)
     data = data.to(place)
-    order = Shuffle(len(data), batch, mix(seed, 0), place)
-    second = Shuffle(len(data), batch, mix(seed, 1), place)
+    order = data.batches(batch, mix(seed, 0), place)
+    second = data.batches(batch, mix(seed, 1), place)
     log_every = max(10, steps // 200)
     state = State(model, lr)
     clock = torch.zeros((), dtype=torch.long, device=place)

@@ -1,35 +1,9 @@
-"""Checks and information estimates that metrics share."""
+"""Information estimates that metrics share."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from untwine.errors import DataError
-
-
-def check(codes: ArrayLike, factors: ArrayLike) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
-    """Codes (N, D) and factors (N, K) as arrays, or a sentence about what is wrong with them."""
-    try:
-        z, f = np.asarray(codes), np.asarray(factors)
-    except ValueError as error:
-        raise DataError(f"codes and factors must be arrays: {error}") from error
-    if z.dtype.kind not in "biuf" or f.dtype.kind not in "biuf":
-        raise DataError(f"codes and factors must be real numbers, not {z.dtype} and {f.dtype}")
-    f = f[:, None] if f.ndim == 1 else f
-    if z.ndim != 2 or f.ndim != 2 or len(z) != len(f) or 0 in z.shape or 0 in f.shape:
-        raise DataError(
-            "codes must have shape (N, D) and factors (N, K) with the same N, "
-            f"not {z.shape} and {f.shape}"
-        )
-    if len(z) < 2:
-        raise DataError("a score needs at least 2 examples")
-    z = z if np.issubdtype(z.dtype, np.floating) else z.astype(np.float64)
-    if not np.isfinite(z).all():
-        raise DataError("the codes hold NaN or infinity; find out where they come from first")
-    if f.dtype.kind == "f" and not (np.isfinite(f).all() and (f == np.round(f)).all()):
-        raise DataError("factors must be whole numbers, one per level")
-    return z, f.astype(np.int64)
+from numpy.typing import NDArray
 
 
 def discretise(values: NDArray[np.floating], bins: int) -> NDArray[np.int64]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from untwine.errors import DataError
-from untwine.metrics._information import check, discretise, entropy, mutual_information
+from untwine.metrics._arrays import check, top_two
+from untwine.metrics._information import discretise, entropy, mutual_information
 from untwine.registry import metric
 from untwine.schema import Range
 
@@ -41,10 +40,5 @@ def mig(codes: ArrayLike, factors: ArrayLike, *, bins: Annotated[int, Range(2)] 
     1.0
     """
     z, f = check(codes, factors)
-    f = f[:, (f != f[:1]).any(0)]
-    if not f.shape[1]:
-        raise DataError("no factor has more than one level, so there is nothing to tell apart")
-    information = np.sort(mutual_information(discretise(z, bins), f), axis=0)
-    best = information[-1]
-    second = information[-2] if len(information) > 1 else np.zeros_like(best)
+    best, second = top_two(mutual_information(discretise(z, bins), f))
     return float(((best - second) / entropy(f)).mean())
