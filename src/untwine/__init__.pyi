@@ -15,9 +15,9 @@ from .records import Latent as Latent
 from .records import Sizes as Sizes
 from .records import Trace as Trace
 from .report import write_report as write_report
+from .representation import Representation as Representation
 from .runs import open_run as open_run
 from .runs import run as run
-from .scoring import Representation as Representation
 from .scoring import evaluate as evaluate
 from .spec import Run as Run
 from .spec import build as build

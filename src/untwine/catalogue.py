@@ -33,6 +33,19 @@ def metric_row(entry: Entry) -> list[str]:
         entry.paper,
         f"{low:g} to {'∞' if high is None else f'{high:g}'}",
         better,
+        ", ".join(entry.facts.get("variants", {})),
+    ]
+
+
+def metric_lines(entry: Entry) -> list[str]:
+    """What a metric does not change under, and what its variants set."""
+    variants = entry.facts.get("variants", {})
+    return [
+        f"unchanged by: {', '.join(entry.facts['unchanged_by']) or 'nothing promised'}",
+        *(
+            f"{entry.name}[{name}]: {', '.join(f'{k} = {written(v)}' for k, v in values.items())}"
+            for name, values in variants.items()
+        ),
     ]
 
 
@@ -46,7 +59,7 @@ def piece_row(entry: Entry) -> list[str]:
 
 KINDS: dict[str, tuple[Registry, list[str], Callable[[Entry], list[str]]]] = {
     "models": (models, ["name", "title", "paper", "changes"], model_row),
-    "metrics": (metrics, ["name", "title", "paper", "range", "better"], metric_row),
+    "metrics": (metrics, ["name", "title", "paper", "range", "better", "variants"], metric_row),
     "datasets": (datasets, ["name", "title", "paper", "licence"], dataset_row),
     "networks": (networks, ["name", "title", "paper"], piece_row),
     "likelihoods": (likelihoods, ["name", "title", "paper"], piece_row),
@@ -86,7 +99,9 @@ def page(kind: str, name: str) -> str:
             for p in entry.parameters.values()
         ]
     for label, cell in list(zip(header, row(entry), strict=True))[3:]:
-        lines.append(f"{label}: {cell}")
+        lines.append(f"{label}: {cell or 'none'}")
+    if kind == "metrics":
+        lines += metric_lines(entry)
     if kind == "models":
         yes, no = partners(entry.name)
         lines += [f"combines with: {', '.join(yes)}", f"not with: {', '.join(no) or 'none'}"]

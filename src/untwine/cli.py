@@ -1,14 +1,16 @@
 """The command `untwine`. Heavy modules are imported inside the commands that need them."""
 
 import json
+import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from untwine import study_cli
 from untwine.errors import ParameterError, UntwineError
+from untwine.terminal import say, show_table
 
 if TYPE_CHECKING:
     from untwine.scoring import Score
@@ -116,7 +118,7 @@ def train(
 def evaluate(
     run: RunName,
     names: Annotated[
-        str | None, typer.Option("--metrics", help="Names with commas; all that apply by default.")
+        str | None, typer.Option("--metrics", help="Names with commas, or all; quick by default.")
     ] = None,
     n: Annotated[int, typer.Option("--examples", min=2, help="Examples to score on.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of their choice.")] = 0,
@@ -133,33 +135,110 @@ def evaluate(
 
     Each score stands beside what noise, a rotation of the true factors and the true factors
     themselves would get on the same examples. Scores are kept in the run's directory; only new ones
-    are computed.
+    are computed. Without --metrics all that apply and take no more than seconds are computed;
+    `all` adds the slow ones and every variant.
 
     \b
     Examples:
       untwine evaluate beta-tcvae
-      untwine evaluate runs/beta-tcvae-sprites-3f2a --metrics mig --set bins=30
+      untwine evaluate beta-tcvae --metrics all
+      untwine evaluate runs/beta-tcvae-sprites-3f2a --metrics mig,sap[svm] --set bins=30
     """
     from untwine.runs import find_run
     from untwine.scoring import evaluate_run
 
-    chosen = None if names in (None, "all") else [name.strip() for name in names.split(",")]
     scores = evaluate_run(
         find_run(run, out),
-        chosen,
+        listed(names),
         n=n,
         seed=seed,
         device=device,
         quiet=quiet,
         settings=settings or [],
     )
-    if as_json:
-        print(json.dumps({k: {"values": v.values, **v.references} for k, v in scores.items()}))
-    else:
-        show_table(["score", "value", "random", "rotated", "perfect"], score_rows(scores))
+    show_scores(scores, "json" if as_json else "table")
 
 
-def score_rows(scores: "dict[str, Score]") -> list[list[str]]:
+@app.command()
+def score(
+    codes: Annotated[Path, typer.Argument(help="(N, D) codes: .npy, .npz or .csv.")],
+    factors: Annotated[
+        Path | None, typer.Argument(help="(N, K) levels of the true factors, whole numbers.")
+    ] = None,
+    test_codes: Annotated[Path | None, typer.Option(help="Codes to test on.")] = None,
+    test_factors: Annotated[Path | None, typer.Option(help="Factors to test on.")] = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(help="Codes of another model for the same examples, for udr; repeatable."),
+    ] = None,
+    names: Annotated[
+        str, typer.Option("--metrics", help="Names with commas; all that apply by default.")
+    ] = "all",
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds over which the spread is told.")] = 5,
+    rows: Annotated[int, typer.Option(min=6, help="Rows to score, if there are more.")] = 15_000,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A parameter of a metric."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Score codes from anywhere against factors.
+
+    Each score stands beside its standard deviation over seeds, and what noise, a rotation of the
+    true factors and the true factors themselves would get. A seed decides which rows are held back
+    to test on (a third, unless files for that are given), which are taken when there are more than
+    --rows, and what a metric draws.
+
+    \b
+    Examples:
+      untwine score codes.npy factors.npy
+      untwine score codes.npy factors.npy --metrics mig,sap[svm],dci --json
+      untwine score codes.npy                        (what can be said without factors)
+      untwine score a.npy --against b.npy --against c.npy --metrics udr
+    """
+    from untwine.arrays import read_rows
+    from untwine.scoring import score_rows
+
+    if as_json and as_csv:
+        raise ParameterError("--json and --csv exclude each other; choose one")
+    given = read_rows(codes, factors, test_codes, test_factors, against or [])
+    if len(given.codes) > rows:
+        say(f"scored on {rows:,} of {len(given.codes):,} rows for each seed; --rows sets how many")
+    found = score_rows(
+        given, listed(names), seeds=seeds, most=rows, quiet=quiet, settings=settings or []
+    )
+    show_scores(found, "json" if as_json else "csv" if as_csv else "table")
+
+
+def listed(names: str | None) -> list[str] | str | None:
+    """Names parted by commas that are not inside parentheses; `all` as it is."""
+    if names is None or names.strip() == "all":
+        return names and "all"
+    return [name.strip() for name in re.split(r",(?![^(]*\))", names) if name.strip()]
+
+
+def show_scores(scores: "dict[str, Score]", form: str) -> None:
+    """Scores as a table to read, or as JSON or CSV for a program."""
+    if form == "json":
+        from dataclasses import asdict
+
+        print(json.dumps({name: asdict(value) for name, value in scores.items()}))
+        return
+    spread = any(value.spread for value in scores.values())
+    header = ["score", "value", *(["± seeds"] if spread else []), "random", "rotated", "perfect"]
+    rows = table_rows(scores, spread)
+    if form == "table":
+        show_table(header, rows)
+        return
+    import csv
+
+    writer = csv.writer(sys.stdout)
+    writer.writerows([[name.removeprefix("± ") for name in header], *rows])
+
+
+def table_rows(scores: "dict[str, Score]", spread: bool) -> list[list[str]]:
     """A row per value: its name, and how noise, a rotation and the true factors would do."""
     from untwine.runs import value_name
 
@@ -167,8 +246,11 @@ def score_rows(scores: "dict[str, Score]") -> list[list[str]]:
         [
             value_name(name, key),
             f"{value:.4f}",
+            *([f"{score.spread[key]:.4f}" if key in score.spread else ""] if spread else []),
             *(
-                f"{score.references[kind][key]:.4f}" if score.references else ""
+                f"{score.references[kind][key]:.4f}"
+                if key in score.references.get(kind, {})
+                else ""
                 for kind in ("random", "rotated", "perfect")
             ),
         ]
@@ -260,8 +342,90 @@ def catalogue(kind: str) -> typer.Typer:
     return group
 
 
+app.add_typer(study_cli.app, name="study")
 for _kind in ("models", "datasets", "metrics", "networks", "likelihoods"):
     app.add_typer(catalogue(_kind), name=_kind)
+
+
+data_commands = typer.Typer(
+    help="Data on this machine: list, fetch, find, check, look.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+app.add_typer(data_commands, name="data")
+DataName = Annotated[str, typer.Argument(help="A dataset, as in mnist or mnist-01(of=digits).")]
+DataSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="NAME=VALUE", help="A parameter; may be repeated."),
+]
+
+
+@data_commands.command("list")
+def list_data() -> None:
+    """List the datasets: what is in them, their licences, whether their files are here."""
+    from untwine.library import overview
+
+    show_table(*overview())
+    say("more of one: untwine datasets show NAME, untwine data look NAME")
+
+
+@data_commands.command("fetch")
+def fetch_data(name: DataName, quiet: Quiet = False) -> None:
+    """Download the files of a dataset, and print where they are.
+
+    A transfer that broke off goes on where it stopped, and every file is checked. Without a
+    network it says which file to put where.
+
+    \b
+    Example:
+      untwine data fetch mnist
+    """
+    from untwine.library import fetch
+
+    paths = fetch(name, quiet=quiet)
+    if not paths:
+        say(f"{name} needs no files")
+    for path in paths:
+        print(path)
+
+
+@data_commands.command("where")
+def where_data(name: DataName) -> None:
+    """Print where a dataset lies: the cache, its files, and what was decoded from them."""
+    from untwine.library import where
+
+    show_table(["what", "path"], where(name))
+
+
+@data_commands.command("check")
+def check_data(name: DataName, settings: DataSettings = None) -> None:
+    """Check a dataset: checksums of its files, examples, factors."""
+    from untwine.library import check
+
+    show_table(["what", "found"], check(name, settings or []))
+
+
+@data_commands.command("look")
+def look_at_data(
+    name: DataName,
+    settings: DataSettings = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The picture to write; NAME.png by default.")
+    ] = None,
+) -> None:
+    """Write a picture of a dataset: random examples, and a row for each factor.
+
+    In a row only that factor changes. Points of the plane are plotted.
+
+    \b
+    Examples:
+      untwine data look sprites --set size=32
+      untwine data look "coloured-mnist(of=digits)" --out digits.png
+    """
+    from untwine.library import look
+
+    print(look(name, settings or [], out))
 
 
 def show_pairs() -> None:
@@ -273,28 +437,6 @@ def show_pairs() -> None:
     for pair, reason in found.items():
         if reason:
             say(f"{'+'.join(pair)}: {reason}")
-
-
-def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on a terminal, tab-separated lines elsewhere."""
-    if not sys.stdout.isatty():
-        for row in [header, *rows]:
-            print("\t".join(row))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    grid = Table(box=None, header_style="bold", pad_edge=False)
-    for name in header:
-        grid.add_column(name, overflow="fold")
-    for row in rows:
-        grid.add_row(*row)
-    Console().print(grid)
-
-
-def say(text: str) -> None:
-    """A word to the person, not part of the output."""
-    print(text, file=sys.stderr)
 
 
 def main() -> None:

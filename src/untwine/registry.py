@@ -181,7 +181,10 @@ def _arguments(entry: Entry, text: str) -> dict[str, Value]:
         if key not in entry.parameters:
             known = entry.parameters
             raise UnknownNameError(schema.unknown(f"parameter of {entry.name}", key, known))
-        given[key] = entry.parameters[key].parse(value.strip())
+        try:
+            given[key] = entry.parameters[key].parse(value.strip())
+        except ParameterError as error:
+            raise ParameterError(f"{entry.name}.{error}") from None
     return given
 
 

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from untwine import pictures
 from untwine.metrics._information import discretise, entropy, mutual_information
 from untwine.registry import metrics, models
+from untwine.representation import Representation
 from untwine.runs import Finished, open_run
 from untwine.schema import written
-from untwine.scoring import Representation, evaluate_run
+from untwine.scoring import evaluate_run
 from untwine.spec import Run
 from untwine.store import write_bytes
 
@@ -101,12 +102,14 @@ def write_report(path: str | Path, *, n: int = 10_000, quiet: bool = True) -> Pa
 
 def score_rows(path: Path, n: int, quiet: bool) -> list[ScoreRow]:
     rows: list[ScoreRow] = []
-    for name, found in evaluate_run(path, n=n, quiet=quiet).items():
-        entry = metrics[name]
+    for label, found in evaluate_run(path, n=n, quiet=quiet).items():
+        entry, _ = metrics.parse(label)
         for key, value in found.values.items():
             references = {kind: values[key] for kind, values in found.references.items()}
             better = "higher is better" if entry.facts["higher_is_better"] else "lower is better"
-            title = entry.title if key == name else f"{entry.title}: {key.replace('_', ' ')}"
+            variant = label.removeprefix(entry.name)
+            name = f"{entry.title} {variant}".strip()
+            title = name if key == entry.name else f"{name}: {key.replace('_', ' ')}"
             rows.append(ScoreRow(title, value, better, references))
     return rows
 

@@ -347,5 +347,9 @@ def kept_scores(path: Path) -> dict[str, float]:
 
 
 def value_name(metric: str, key: str) -> str:
-    """How one value of a metric is called."""
-    return key if key == metric else f"{metric}.{key}"
+    """How one value of a metric is called.
+
+    >>> value_name("mig", "mig"), value_name("sap[svm]", "sap"), value_name("dci", "completeness")
+    ('mig', 'sap[svm]', 'dci.completeness')
+    """
+    return metric if key.replace("_", "-") == metric.partition("[")[0] else f"{metric}.{key}"

@@ -1,35 +1,33 @@
-"""Scores of a model on data: what metrics may ask for, computed once and shared by all."""
+"""Scores of a model on data, or of codes from anywhere."""
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from untwine.data import Dataset
-from untwine.errors import DataError, ParameterError, UntwineError
+from untwine.errors import DataError, IncompatibleError, UntwineError
 from untwine.guards import locked
 from untwine.metrics._arrays import check
-from untwine.parts.gaussian import Gaussian
 from untwine.progress import progress
-from untwine.records import Batch
 from untwine.registry import Choice, Entry, metrics
+from untwine.representation import Representation, Rows
 from untwine.runs import open_run, read_scores, warn
 from untwine.schema import Value
 from untwine.spec import Settings
 from untwine.store import write_json
-from untwine.train import pick_device
-from untwine.vae import VAE, evaluation
+from untwine.vae import VAE
 
-CHUNK = 512  # examples encoded at a time; a run is scored in batches as it was trained
-MOST_PIXELS = 2**26  # of images kept in memory for one metric
+ROWS = 15_000  # rows of an array that are scored: 10,000 to learn from and 5,000 to test on
+SEEDS = 5
+Subject = Representation | Rows
+Names = Iterable[str] | str | None
 
 
 @dataclass(frozen=True)
@@ -38,90 +36,7 @@ class Score:
 
     values: dict[str, float]
     references: dict[str, dict[str, float]] = field(default_factory=dict)
-
-
-class Representation:
-    """A model on a sample of its data. Everything is computed on first use and kept."""
-
-    def __init__(
-        self,
-        model: VAE,
-        data: Dataset,
-        *,
-        n: int = 10_000,
-        seed: int = 0,
-        device: str = "auto",
-        quiet: bool = True,
-        chunk: int = CHUNK,
-    ) -> None:
-        if n < 2:
-            raise ParameterError(f"an evaluation needs at least 2 examples, not {n}")
-        self.device = pick_device(device)
-        self.model = model.to(self.device)
-        self.data = data.to(self.device)
-        self.quiet, self.chunk = quiet, chunk
-        self.index = data.draw(n, np.random.default_rng(seed))
-
-    @functools.cached_property
-    def codes(self) -> NDArray[np.floating]:
-        """(N, D') the representation of every example."""
-        return self._each(self.index, "encoding", self.model.encode)
-
-    @functools.cached_property
-    def factors(self) -> NDArray[np.int64]:
-        """(N, K) the levels of every example's factors."""
-        if self.data.factors is None:
-            raise DataError("this data has no factors to score against")
-        return self.data.factors.of(self.index)
-
-    @functools.cached_property
-    def images(self) -> NDArray[np.floating]:
-        """(M, *shape) the first examples, as many as fit in memory."""
-        return self._each(self._some, "drawing", lambda x: x)
-
-    @functools.cached_property
-    def reconstructions(self) -> NDArray[np.floating]:
-        """(M, *shape) what the model makes of `images`."""
-        return self._each(self._some, "decoding", self.model.reconstruct)
-
-    @functools.cached_property
-    def kl(self) -> NDArray[np.floating]:
-        """(D,) how much each latent says, in nats: its mean KL to the prior.
-
-        Where a latent has no such closed form (a flow, a mixture prior, shared latents), the
-        variance of its posterior mean stands in.
-        """
-        return self._each(self._some, "measuring", self._kl_per_latent).mean(0)
-
-    @property
-    def _some(self) -> NDArray[np.int64]:
-        return self.index[: max(2, MOST_PIXELS // self.data.shape.numel())]
-
-    def _kl_per_latent(self, x: torch.Tensor) -> torch.Tensor:
-        with evaluation(self.model):
-            _, latents, z = self.model.infer(Batch(x), mean=True)
-        only = next(iter(latents.values()))
-        q, p = only.draw.q, only.p
-        if len(latents) == 1 and isinstance(q, Gaussian) and isinstance(p, Gaussian):
-            return q.kl_per_dim(p)
-        return (z - z.mean(0)).square()
-
-    @torch.no_grad()
-    def _each(
-        self,
-        index: NDArray[np.int64],
-        label: str,
-        function: Callable[[torch.Tensor], torch.Tensor],
-    ) -> NDArray[np.floating]:
-        parts: list[NDArray[np.floating]] = []
-        with progress(len(index), label, quiet=self.quiet) as show:
-            for start in range(0, len(index), self.chunk):
-                stop = min(start + self.chunk, len(index))
-                first = max(0, stop - self.chunk)  # chunks of one size: some codes depend on it
-                given = torch.from_numpy(index[first:stop]).to(self.device)
-                parts.append(function(self.data.take(given)).cpu().numpy()[start - first :])
-                show(stop, "")
-        return np.concatenate(parts)
+    spread: dict[str, float] = field(default_factory=dict)  # standard deviation over seeds
 
 
 def needs(entry: Entry) -> list[str]:
@@ -133,74 +48,141 @@ def needs(entry: Entry) -> list[str]:
     ]
 
 
-def applicable(data: Dataset) -> list[str]:
-    """The metrics that can be computed on this data."""
-    return [
-        name
-        for name in metrics
-        if data.factors is not None or "factors" not in needs(metrics[name])
-    ]
+def applicable(subject: Subject) -> list[str]:
+    """The metrics that can be computed of this."""
+    return [name for name in metrics if all(map(subject.has, needs(metrics[name])))]
 
 
-def reference_codes(factors: NDArray[np.int64], seed: int = 0) -> dict[str, NDArray[np.float64]]:
+def reference_codes(
+    factors: ArrayLike, test_factors: ArrayLike | None = None, *, seed: int = 0
+) -> dict[str, Rows]:
     """Codes to compare with: the factors themselves, a rotation of them, and noise."""
     rng = np.random.default_rng(seed)
-    _, f = check(factors, factors)
-    spread = f.std(0)
-    standard = (f - f.mean(0)) / np.where(spread > 0, spread, 1)
+    n = len(np.asarray(factors))
+    every = factors if test_factors is None else np.concatenate([factors, test_factors])
+    _, f = check(every, every)
+    standard = (f - f.mean(0)) / f.std(0)
     rotation, _ = np.linalg.qr(rng.standard_normal((f.shape[1], f.shape[1])))
-    return {
+    codes = {
         "perfect": standard,
         "rotated": standard @ rotation,
         "random": rng.standard_normal(f.shape),
     }
+    if test_factors is None:
+        return {kind: Rows(z, f) for kind, z in codes.items()}
+    return {kind: Rows(z[:n], f[:n], z[n:], f[n:]) for kind, z in codes.items()}
 
 
-def score(representation: Representation, choice: Choice) -> Score:
-    """One metric of one representation."""
-    entry = metrics[choice.name]
-    asked = needs(entry)
-    compute = functools.partial(entry.function, **choice.params)
-    values = _named(entry, compute(*(getattr(representation, name) for name in asked)))
-    if asked != ["codes", "factors"]:
+def score(subject: Subject, choice: Choice) -> Score:
+    """One metric of one representation, beside the reference codes where it compares with factors.
+
+    References are told of metrics that need no more than codes and factors.
+    """
+    values = compute(subject, choice)
+    if not _has_references(metrics[choice.name]):
         return Score(values)
-    factors = representation.factors
-    references = {
-        kind: _named(entry, compute(codes, factors))
-        for kind, codes in reference_codes(factors).items()
-    }
-    return Score(values, references)
+    test = subject.test_factors if "test_factors" in needs(metrics[choice.name]) else None
+    factors = subject.factors
+    assert factors is not None
+    references = reference_codes(factors, test).items()
+    return Score(values, {kind: compute(rows, _of_rows(choice)) for kind, rows in references})
 
 
-def _named(entry: Entry, result: float | dict[str, float]) -> dict[str, float]:
+def _has_references(entry: Entry) -> bool:
+    asked = set(needs(entry))
+    return {"codes", "factors"} <= asked <= {"codes", "factors", "test_codes", "test_factors"}
+
+
+def _of_rows(choice: Choice) -> Choice:
+    """The same metric without fresh draws, which reference codes do not have."""
+    fresh = choice.params.get("draws") == "fresh"
+    return replace(choice, params={**choice.params, "draws": "rows"}) if fresh else choice
+
+
+def compute(subject: Subject, choice: Choice) -> dict[str, float]:
+    """The values of one metric by name."""
+    entry = metrics[choice.name]
+    result = entry.function(*_inputs(subject, choice), **choice.params)
     return result if isinstance(result, dict) else {entry.name: result}
 
 
-def choose(names: Iterable[str] | str | None, data: Dataset, settings: Settings) -> list[Choice]:
-    """The metrics of these names with their settings; all that the data allows by default."""
-    wanted = [names] if isinstance(names, str) else names or applicable(data)
-    entries = [metrics[name] for name in wanted]
-    settings.check(entries)
-    return [metrics.choose(entry.name, **settings.of(entry)) for entry in entries]
+def _inputs(subject: Subject, choice: Choice) -> list[Any]:
+    """What a metric asks for, in order."""
+    if choice.params.get("draws") == "fresh":
+        if not isinstance(subject, Representation) or subject.data.factors is None:
+            raise IncompatibleError(
+                f"{choice.name} with fresh draws needs a model on data with factors; "
+                "draws=rows takes the given rows"
+            )
+        return [subject.encode_levels, subject.data.factors.sizes]
+    asked = needs(metrics[choice.name])
+    for name in asked:
+        if not subject.has(name):
+            raise DataError(
+                f"there are no {name.replace('_', ' ')} here, which {choice.name} needs"
+            )
+    return [_need(getattr(subject, name), choice) for name in asked]
+
+
+def _need(value: Any, choice: Choice) -> Any:
+    """An attribute as it is; a method called with those of the metric's numbers that it names."""
+    if not inspect.ismethod(value):
+        return value
+    return value(**{name: choice.params[name] for name in inspect.signature(value).parameters})
+
+
+def choose(names: Names, subject: Subject, settings: Settings) -> list[Choice]:
+    """The metrics of these names with their settings.
+
+    None means all that apply and take no more than seconds; "all" means also the slow ones and
+    every variant.
+    """
+    chosen = [metrics.parse(name) for name in _names(names, subject)]
+    settings.check({entry.name: entry for entry, _ in chosen}.values())
+    return [
+        metrics.choose(entry.name, **{**given, **settings.of(entry)}) for entry, given in chosen
+    ]
+
+
+def _names(names: Names, subject: Subject) -> list[str]:
+    if names is None:
+        return [name for name in applicable(subject) if not metrics[name].facts.get("slow")]
+    if names == "all":
+        return [name for base in applicable(subject) for name in with_variants(base)]
+    return [names] if isinstance(names, str) else list(names)
+
+
+def with_variants(name: str) -> list[str]:
+    """The metric and its variants: `sap`, `sap[svm]`, ..."""
+    return [name, *(f"{name}[{variant}]" for variant in metrics[name].facts.get("variants", {}))]
 
 
 def each_score(
-    representation: Representation, choices: Iterable[Choice], *, strict: bool
+    subject: Subject, choices: Sequence[Choice], *, strict: bool, quiet: bool = True
 ) -> Iterator[tuple[Choice, Score]]:
-    """One score after another; unless strict, one that is refused is told and left out."""
-    for choice in choices:
-        try:
-            yield choice, score(representation, choice)
-        except UntwineError as error:
-            if strict:
-                raise
-            warn(f"{choice.name} is left out: {error}")
+    """One score after another; unless strict, one that is refused is told and left out.
+
+    What a model cannot give, such as clusters, is left out without a word.
+    """
+    with progress(len(choices), "scoring", quiet=quiet) as show:
+        for done, choice in enumerate(choices):
+            show(done, metrics.label(choice))
+            try:
+                yield choice, score(subject, choice)
+            except IncompatibleError:
+                if strict:
+                    raise
+            except UntwineError as error:
+                if strict:
+                    raise
+                warn(f"{metrics.label(choice)} is left out: {error}")
+        show(len(choices), "done")
 
 
 def evaluate(
     model: VAE,
     data: Dataset,
-    names: Iterable[str] | str | None = None,
+    names: Names = None,
     *,
     n: int = 10_000,
     seed: int = 0,
@@ -208,12 +190,13 @@ def evaluate(
     quiet: bool = True,
     **settings: Value,
 ) -> dict[str, Score]:
-    """Scores of a model by metric, on n random examples.
+    """Scores of a model by metric, on n random examples, with n / 2 others to test on.
 
     Args:
         model: to be scored, on the posterior mean through the mapping.
         data: with factors, for metrics that need them.
-        names: of the metrics; all that the data allows by default.
+        names: of the metrics, such as "mig" or "sap[svm]"; "all" for all with every variant; by
+            default all that apply and take no more than seconds.
         n: number of examples.
         seed: of their choice.
         device: where to encode.
@@ -223,19 +206,20 @@ def evaluate(
     >>> import untwine
     >>> data = untwine.dataset("sprites", size=16)
     >>> model = untwine.build("vae", data)
-    >>> scores = untwine.evaluate(model, data, n=100, bins=10)
+    >>> scores = untwine.evaluate(model, data, ["mig", "reconstruction"], n=100, bins=10)
     >>> sorted(scores), sorted(scores["mig"].references)
     (['mig', 'reconstruction'], ['perfect', 'random', 'rotated'])
     """
-    chosen = choose(names, data, Settings(settings))
     representation = Representation(model, data, n=n, seed=seed, device=device, quiet=quiet)
-    found = each_score(representation, chosen, strict=names is not None)
-    return {choice.name: value for choice, value in found}
+    chosen = choose(names, representation, Settings(settings))
+    strict = names not in (None, "all")
+    found = each_score(representation, chosen, strict=strict, quiet=quiet)
+    return {metrics.label(choice): value for choice, value in found}
 
 
 def evaluate_run(
     path: Path,
-    names: Iterable[str] | str | None = None,
+    names: Names = None,
     *,
     n: int = 10_000,
     seed: int = 0,
@@ -245,30 +229,109 @@ def evaluate_run(
 ) -> dict[str, Score]:
     """Scores of a finished run, kept in its `scores.json`; only what is not there is computed."""
     finished = open_run(path)
-    chosen = choose(names, finished.data, Settings.read(settings))
-    how = {c.name: {"params": dict(c.params), "examples": n, "seed": seed} for c in chosen}
+    representation = Representation(
+        finished.model,
+        finished.data,
+        n=n,
+        seed=seed,
+        device=device,
+        quiet=quiet,
+        chunk=finished.spec.batch,
+    )
+    chosen = choose(names, representation, Settings.read(settings))
+    how = {
+        metrics.label(c): {"params": dict(c.params), "examples": n, "seed": seed} for c in chosen
+    }
     with locked(path):
         kept = read_scores(path)
-        missing = [c for c in chosen if not _same(kept, c.name, how[c.name])]
-        representation = Representation(
-            finished.model,
-            finished.data,
-            n=n,
-            seed=seed,
-            device=device,
-            quiet=quiet,
-            chunk=finished.spec.batch,
-        )
-        for choice, found in each_score(representation, missing, strict=names is not None):
-            kept[choice.name] = {**how[choice.name], **asdict(found)}
+        missing = [c for c in chosen if not _same(kept, metrics.label(c), how)]
+        strict = names not in (None, "all")
+        for choice, found in each_score(representation, missing, strict=strict, quiet=quiet):
+            label = metrics.label(choice)
+            kept[label] = {**how[label], **asdict(found)}
             write_json(path / "scores.json", kept)
     return {
-        choice.name: Score(kept[choice.name]["values"], kept[choice.name]["references"])
-        for choice in chosen
-        if _same(kept, choice.name, how[choice.name])
+        label: Score(kept[label]["values"], kept[label]["references"])
+        for label in how
+        if _same(kept, label, how)
     }
 
 
-def _same(kept: dict[str, dict[str, Any]], name: str, how: dict[str, Any]) -> bool:
+def _same(kept: dict[str, Any], label: str, how: dict[str, Any]) -> bool:
     """Whether a metric is kept with these settings."""
-    return name in kept and all(kept[name][key] == value for key, value in how.items())
+    return label in kept and all(kept[label][key] == value for key, value in how[label].items())
+
+
+def score_rows(
+    rows: Rows,
+    names: Names = "all",
+    *,
+    seeds: int = SEEDS,
+    most: int = ROWS,
+    quiet: bool = True,
+    settings: Iterable[str] = (),
+) -> dict[str, Score]:
+    """Scores of codes from anywhere, with their spread over seeds.
+
+    A seed decides which rows are scored where there are more than `most`, which of them test what
+    was learned from the others, and what a metric draws at random; a metric with nothing left to
+    chance has no spread. The values are those of seed 0.
+
+    Args:
+        rows: codes, and what is known about them.
+        names: of the metrics; all that apply, with every variant, by default.
+        seeds: how many.
+        most: rows to score.
+        quiet: no progress bars.
+        settings: `NAME=VALUE` parameters of the metrics.
+    """
+    choices = choose(names, rows, Settings.read(settings))
+    subjects = [some_rows(rows, most, seed) for seed in range(seeds)]
+    found: dict[str, Score] = {}
+    strict = names not in (None, "all")
+    for choice, first in each_score(subjects[0], choices, strict=strict, quiet=quiet):
+        others = [] if _is_exact(choice, subjects) else subjects[1:]
+        again = [compute(other, _seeded(choice, seed)) for seed, other in enumerate(others, 1)]
+        found[metrics.label(choice)] = replace(first, spread=_spread([first.values, *again]))
+    return found
+
+
+def _spread(values: list[dict[str, float]]) -> dict[str, float]:
+    """The standard deviation of each value that is always there."""
+    always = [key for key in values[0] if all(key in other for other in values)]
+    return {key: float(np.std([other[key] for other in values])) for key in always}
+
+
+def _is_exact(choice: Choice, subjects: list[Rows]) -> bool:
+    """Whether nothing is left to a seed."""
+    return "seed" not in choice.params and all(other is subjects[0] for other in subjects)
+
+
+def _seeded(choice: Choice, seed: int) -> Choice:
+    """The same metric with another seed, if it has one."""
+    first = choice.params.get("seed")
+    if not isinstance(first, int):
+        return choice
+    return replace(choice, params={**choice.params, "seed": first + seed})
+
+
+def some_rows(rows: Rows, most: int, seed: int) -> Rows:
+    """At most so many random rows, a third of them to test on; all, if there are no more."""
+    share = most if rows.test_codes is None else most - most // 3
+    if len(rows.codes) <= share and (rows.test_codes is None or len(rows.test_codes) <= most // 3):
+        return rows
+    rng = np.random.default_rng(seed)
+    train, test = _pick(rows.codes, share, rng), _pick(rows.test_codes, most // 3, rng)
+    return Rows(
+        rows.codes[train],
+        None if rows.factors is None else rows.factors[train],
+        None if rows.test_codes is None else rows.test_codes[test],
+        None if rows.test_factors is None else rows.test_factors[test],
+        tuple(other[train] for other in rows.others),
+    )
+
+
+def _pick(values: NDArray[Any] | None, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Positions of at most so many random rows, in order."""
+    n = 0 if values is None else len(values)
+    return np.sort(rng.choice(n, size=min(n, most), replace=False))

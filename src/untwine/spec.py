@@ -18,6 +18,7 @@ from untwine.registry import WRITTEN, Choice, Entry, datasets, likelihoods, mode
 from untwine.schema import Parameter, Value
 from untwine.vae import VAE, Recipe, forked
 
+FILES = ("path", "painting")  # parameters of datasets that name files
 BOUNDS = {
     "latent": (1, 10_000),
     "batch": (1, 10**9),
@@ -240,9 +241,12 @@ def plan(
 
 
 def _absolute(params: Mapping[str, Value]) -> dict[str, Value]:
-    """The same with a path that means the same from any directory."""
-    path = params.get("path")
-    return {**params, **({"path": str(Path(str(path)).expanduser().resolve())} if path else {})}
+    """The same with paths that mean the same from any directory."""
+    files = {key: value for key in FILES if (value := params.get(key))}
+    return {
+        **params,
+        **{key: str(Path(str(value)).expanduser().resolve()) for key, value in files.items()},
+    }
 
 
 def model_names(text: str) -> list[str]:

@@ -1,0 +1,246 @@
+"""What metrics may ask for: of a model on its data, or of codes from anywhere.
+
+The attributes have the names of the metrics' positional arguments. A method takes those of a
+metric's parameters that it names.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from untwine.data import Dataset, mix
+from untwine.errors import DataError, IncompatibleError, ParameterError
+from untwine.parts.gaussian import Gaussian
+from untwine.progress import progress
+from untwine.records import Batch
+from untwine.train import pick_device
+from untwine.vae import VAE, evaluation, forked
+
+CHUNK = 512  # examples encoded at a time; a run is scored in batches as it was trained
+MOST_PIXELS = 2**26  # of images kept in memory for one metric
+MOST_WEIGHED = 512  # examples whose likelihood is estimated by importance sampling
+TOGETHER = 128  # images in a batch that shares a level, and
+BATCHES = 100  # batches for each factor, as in Peis et al., 2020
+
+Floats = NDArray[np.floating]
+Levels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Codes of any origin, with what is known about them."""
+
+    codes: NDArray[Any]  # (N, D)
+    factors: NDArray[Any] | None = None  # (N, K)
+    test_codes: NDArray[Any] | None = None
+    test_factors: NDArray[Any] | None = None
+    others: Sequence[NDArray[Any]] = ()  # codes of other models for the same examples
+
+    @property
+    def sampled_codes(self) -> NDArray[Any]:
+        return self.codes
+
+    @property
+    def several_codes(self) -> list[NDArray[Any]]:
+        return [self.codes, *self.others]
+
+    @property
+    def several_kl(self) -> None:
+        return None
+
+    def has(self, need: str) -> bool:
+        """Whether a metric that asks for this can be computed."""
+        if need.startswith("several_"):
+            return bool(self.others)
+        return hasattr(self, need) and not (need == "factors" and self.factors is None)
+
+
+class Representation:
+    """A model on a sample of its data. Everything is computed on first use and kept."""
+
+    def __init__(
+        self,
+        model: VAE,
+        data: Dataset,
+        *,
+        n: int = 10_000,
+        seed: int = 0,
+        device: str = "auto",
+        quiet: bool = True,
+        chunk: int = CHUNK,
+    ) -> None:
+        if n < 2:
+            raise ParameterError(f"an evaluation needs at least 2 examples, not {n}")
+        self.device = pick_device(device)
+        self.model = model.to(self.device)
+        self.data = data.to(self.device)
+        self.seed, self.quiet, self.chunk = seed, quiet, chunk
+        self.index = data.draw(n, np.random.default_rng(seed))
+        self.test_index = data.draw(max(2, n // 2), np.random.default_rng(mix(seed, 1)))
+
+    def has(self, need: str) -> bool:
+        """Whether a metric that asks for this can be computed."""
+        of_factors = need in {"factors", "test_factors", "batch_codes", "batch_levels"}
+        return hasattr(type(self), need) and not (of_factors and self.data.factors is None)
+
+    @functools.cached_property
+    def codes(self) -> Floats:
+        """(N, D') the representation of every example."""
+        return self._each(self.index, "encoding", self.model.encode)
+
+    @functools.cached_property
+    def test_codes(self) -> Floats:
+        """(N / 2, D') the representation of other examples."""
+        return self._each(self.test_index, "encoding", self.model.encode)
+
+    @functools.cached_property
+    def sampled_codes(self) -> Floats:
+        """(N, D') a draw from the posterior of every example, through the mapping."""
+        with forked(mix(self.seed, 2)):
+            return self._each(self.index, "sampling codes", self._sampled)
+
+    @functools.cached_property
+    def factors(self) -> Levels:
+        """(N, K) the levels of every example's factors."""
+        return self._levels(self.index)
+
+    @functools.cached_property
+    def test_factors(self) -> Levels:
+        return self._levels(self.test_index)
+
+    @functools.cached_property
+    def images(self) -> Floats:
+        """(M, *shape) the first examples, as many as fit in memory."""
+        return self._each(self._some, "drawing", lambda x: x)
+
+    @functools.cached_property
+    def reconstructions(self) -> Floats:
+        """(M, *shape) what the model makes of `images`."""
+        return self._each(self._some, "decoding", self.model.reconstruct)
+
+    @functools.cached_property
+    def samples(self) -> Floats:
+        """(M, *shape) what the model draws from its own prior."""
+        draw = functools.partial(self.model.sample, self.chunk)
+        parts = [
+            draw(seed=mix(self.seed, start)).cpu().numpy()
+            for start in range(0, len(self._some), self.chunk)
+        ]
+        return np.concatenate(parts)[: len(self._some)]
+
+    @functools.cached_property
+    def assignments(self) -> Levels:
+        """(N,) the cluster of every example, for models that have clusters."""
+        return self._each(self.index, "assigning", self.model.assign).astype(np.int64)
+
+    @functools.cached_property
+    def elbos(self) -> Floats:
+        """(M / chunk,) the evidence lower bound in nats, averaged over each chunk."""
+        with forked(mix(self.seed, 3)):
+            each = self._each(self._some, "bounding", lambda x: self.model.elbo(x).expand(len(x)))
+        return each[:: self.chunk]
+
+    def log_weights(self, draws: int) -> Floats:
+        """(M, draws) logarithms of importance weights, whose mean estimates the likelihood."""
+
+        def weigh(x: torch.Tensor) -> torch.Tensor:
+            return torch.stack([self.model.log_likelihood(x, samples=1) for _ in range(draws)], 1)
+
+        with forked(mix(self.seed, 4)):
+            return self._each(self._some[:MOST_WEIGHED], "weighing", weigh)
+
+    @property
+    def batch_codes(self) -> Floats:
+        """(K, M, D) what M batches, each of one level of a factor, share, for every factor."""
+        return self._batches[0]
+
+    @property
+    def batch_levels(self) -> Levels:
+        """(K, M) the level of each batch."""
+        return self._batches[1]
+
+    @functools.cached_property
+    def kl(self) -> Floats:
+        """(D,) how much each latent says, in nats: its mean KL to the prior.
+
+        Where a latent has no such closed form (a flow, a mixture prior, shared latents), the
+        variance of its posterior mean stands in.
+        """
+        return self._each(self._some, "measuring", self._kl_per_latent).mean(0)
+
+    def encode_levels(self, levels: Levels) -> Floats:
+        """(n, K) levels of all factors to the (n, D') codes of images that have them."""
+        if self.data.factors is None or self.data.factors.table is not None:
+            raise IncompatibleError("fresh draws need data in which every combination occurs once")
+        index = np.asarray(np.ravel_multi_index(tuple(levels.T), self.data.factors.sizes))
+        return self._each(index.astype(np.int64), "encoding", self.model.encode)
+
+    @property
+    def _some(self) -> Levels:
+        return self.index[: max(2, MOST_PIXELS // self.data.shape.numel())]
+
+    def _levels(self, index: Levels) -> Levels:
+        if self.data.factors is None:
+            raise DataError("this data has no factors to score against")
+        return self.data.factors.of(index)
+
+    @functools.cached_property
+    def _batches(self) -> tuple[Floats, Levels]:
+        factors = self.data.factors
+        if factors is None:
+            raise DataError("this data has no factors that batches could share")
+        rng = np.random.default_rng(self.seed)
+        levels = rng.permuted(
+            np.stack([np.arange(BATCHES) % size for size in factors.sizes]), axis=1
+        )
+        index = np.stack(
+            [
+                factors.draw(TOGETHER, rng, fixed={k: int(level)})
+                for k, row in enumerate(levels)
+                for level in row
+            ]
+        )
+        codes = [
+            self.model.encode_group(self._take(batch, position)).cpu().numpy()
+            for position, batch in enumerate(index)
+        ]
+        return np.stack(codes).reshape(*levels.shape, -1), levels
+
+    def _sampled(self, x: torch.Tensor) -> torch.Tensor:
+        with evaluation(self.model):
+            return self.model.mapping(self.model.infer(self.model.given(x))[2])[0]
+
+    def _kl_per_latent(self, x: torch.Tensor) -> torch.Tensor:
+        with evaluation(self.model):
+            _, latents, z = self.model.infer(Batch(x), mean=True)
+        only = next(iter(latents.values()))
+        q, p = only.draw.q, only.p
+        if len(latents) == 1 and isinstance(q, Gaussian) and isinstance(p, Gaussian):
+            return q.kl_per_dim(p)
+        return (z - z.mean(0)).square()
+
+    def _take(self, index: Levels, position: int) -> torch.Tensor:
+        """Images; what is random in them depends on the position alone, so they are the same."""
+        with forked(mix(self.seed, position)):
+            return self.data.take(torch.from_numpy(index).to(self.device))
+
+    @torch.no_grad()
+    def _each(
+        self, index: Levels, label: str, function: Callable[[torch.Tensor], torch.Tensor]
+    ) -> NDArray[Any]:
+        parts: list[NDArray[Any]] = []
+        with progress(len(index), label, quiet=self.quiet) as show:
+            for start in range(0, len(index), self.chunk):
+                stop = min(start + self.chunk, len(index))
+                first = max(0, stop - self.chunk)  # chunks of one size: some codes depend on it
+                images = self._take(index[first:stop], start)
+                parts.append(function(images).cpu().numpy()[start - first :])
+                show(stop, "")
+        return np.concatenate(parts)

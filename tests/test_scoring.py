@@ -1,0 +1,156 @@
+"""Scores of codes from anywhere: the function, the files and the command."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import untwine
+from untwine.arrays import read_rows
+from untwine.cli import app
+from untwine.errors import DataError, IncompatibleError
+from untwine.registry import metrics
+from untwine.representation import Representation, Rows
+from untwine.scoring import applicable, compute, reference_codes, score_rows, some_rows
+
+QUICK = ["mig", "modularity", "factor-vae-score", "active-units"]
+
+
+@pytest.fixture
+def files(tmp_path):
+    factors = np.random.default_rng(0).integers((3, 4), size=(600, 2))
+    np.save(tmp_path / "codes.npy", reference_codes(factors)["perfect"].codes)
+    np.save(tmp_path / "factors.npy", factors)
+    return tmp_path
+
+
+def command(*words):
+    return CliRunner().invoke(app, ["score", *map(str, words)])
+
+
+def test_each_score_stands_beside_references_and_its_spread(files):
+    rows = read_rows(files / "codes.npy", files / "factors.npy")
+    found = score_rows(rows, QUICK, seeds=3)
+    assert list(found) == QUICK
+    assert set(found["mig"].references) == {"perfect", "rotated", "random"}
+    assert found["mig"].values == found["mig"].references["perfect"]
+    assert found["mig"].spread == {"mig": 0.0}
+    assert not found["active-units"].references
+
+
+def test_the_spread_comes_from_held_back_rows_and_random_draws(files):
+    rows = read_rows(files / "codes.npy", files / "factors.npy")
+    noise = Rows(np.random.default_rng(1).standard_normal((600, 2)), rows.factors)
+    found = score_rows(noise, ["explicitness", "factor-vae-score"], seeds=3)
+    assert all(next(iter(found[name].spread.values())) > 0 for name in found)
+
+
+def test_many_rows_are_sampled_anew_for_each_seed():
+    rows = Rows(np.arange(3000.0).reshape(1000, 3), np.arange(1000)[:, None] % 5)
+    few, same, other = (some_rows(rows, 100, seed) for seed in (0, 0, 1))
+    assert len(few.codes) == 100 and (few.factors[:, 0] == few.codes[:, 0] // 3 % 5).all()
+    assert np.array_equal(few.codes, same.codes) and not np.array_equal(few.codes, other.codes)
+    assert some_rows(rows, 1000, 0) is rows
+
+
+def test_rows_to_test_on_are_a_third_of_the_rows_scored():
+    big = Rows(np.zeros((900, 2)), np.zeros((900, 1)), np.zeros((900, 2)), np.zeros((900, 1)))
+    few = some_rows(big, 300, 0)
+    assert len(few.codes) == 200 and len(few.test_factors) == 100
+
+
+def test_references_share_one_rotation_between_rows_to_learn_from_and_to_test_on():
+    factors = np.random.default_rng(0).integers(5, size=(50, 2))
+    together = reference_codes(factors)["rotated"].codes
+    apart = reference_codes(factors[:30], factors[30:])["rotated"]
+    assert np.array_equal(np.concatenate([apart.codes, apart.test_codes]), together)
+
+
+def test_what_can_be_said_without_factors():
+    names = applicable(Rows(np.zeros((5, 2))))
+    assert "total-correlation" in names and "mig" not in names and "udr" not in names
+    assert "udr" in applicable(Rows(np.zeros((5, 2)), others=(np.zeros((5, 2)),)))
+
+
+def test_fresh_draws_need_a_model(tiny):
+    choice = metrics.read("factor-vae-score[fresh]")
+    with pytest.raises(IncompatibleError, match="fresh draws"):
+        compute(Rows(np.zeros((50, 2)), np.zeros((50, 1))), choice)
+    model = untwine.build("vae", tiny, network="mlp", latent=3)
+    quick = metrics.choose("factor-vae-score", draws="fresh", votes=50, test_votes=20, batch=4)
+    values = compute(Representation(model, tiny, n=50), quick)
+    assert all(0 <= value <= 10 for value in values.values())
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "csv", "headed csv"])
+def test_files_of_all_kinds_hold_the_same_rows(tmp_path, kind):
+    codes, factors = np.array([[0.5, 1e-3], [2.0, -1.0]]), np.array([[0], [1]])
+    if kind == "npy":
+        np.save(tmp_path / "c.npy", codes), np.save(tmp_path / "f.npy", factors)
+        paths = tmp_path / "c.npy", tmp_path / "f.npy"
+    elif kind == "npz":
+        np.savez(tmp_path / "both.npz", codes=codes, factors=factors)
+        paths = tmp_path / "both.npz", tmp_path / "both.npz"
+    else:
+        header = "z1,z2" if kind == "headed csv" else ""
+        np.savetxt(tmp_path / "c.csv", codes, delimiter=",", header=header, comments="")
+        np.savetxt(tmp_path / "f.csv", factors, delimiter=",")
+        paths = tmp_path / "c.csv", tmp_path / "f.csv"
+    rows = read_rows(*paths)
+    assert np.allclose(rows.codes, codes) and np.array_equal(rows.factors, factors)
+
+
+def test_command_prints_a_table_json_or_csv(files):
+    words = [files / "codes.npy", files / "factors.npy", "--metrics", ",".join(QUICK), "-q"]
+    table, as_json, as_csv = command(*words), command(*words, "--json"), command(*words, "--csv")
+    assert table.exit_code == as_json.exit_code == as_csv.exit_code == 0
+    values = json.loads(as_json.stdout)
+    assert list(values) == QUICK and set(values["mig"]) == {"values", "references", "spread"}
+    rows = list(csv.DictReader(io.StringIO(as_csv.stdout)))
+    assert rows[0]["score"] == "mig" and float(rows[0]["perfect"]) == pytest.approx(1.0, abs=0.01)
+    assert table.stdout.splitlines()[1].split("\t")[0] == "mig"
+
+
+def test_command_says_when_it_scores_a_part(files):
+    result = command(
+        files / "codes.npy", files / "factors.npy", "--metrics", "mig", "--rows", 300, "--seeds", 2
+    )
+    assert "scored on 300 of 600 rows" in result.stderr and result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["missing.npy"], "there is no file"),
+        (["text.npy"], "is not an .npy"),
+        (["codes.npy", "short.npy"], "must agree"),
+        (["codes.npy", "factors.npy", "--test-codes", "codes.npy"], "come together"),
+        (["codes.npy", "factors.npy", "--metrics", "mug"], "did you mean 'mig'"),
+        (["codes.npy", "factors.npy", "--metrics", "sap[smv]"], "did you mean 'svm'"),
+        (["codes.npy", "factors.npy", "--json", "--csv"], "exclude each other"),
+        (["codes.npy", "--metrics", "mig"], "factors"),
+    ],
+)
+def test_bad_input_is_one_sentence(files, words, sentence, monkeypatch):
+    monkeypatch.chdir(files)
+    (files / "text.npy").write_text("not numbers")
+    np.save(files / "short.npy", np.zeros((3, 1), int))
+    result = command(*words)
+    assert result.exit_code != 0 and isinstance(result.exception, untwine.UntwineError)
+    assert sentence in str(result.exception)
+
+
+def test_large_files_are_not_read_whole(tmp_path):
+    np.lib.format.open_memmap(tmp_path / "codes.npy", "w+", np.float32, (200_000, 4))
+    rows = read_rows(tmp_path / "codes.npy")
+    assert isinstance(rows.codes, np.memmap)
+    assert len(some_rows(rows, 50, 0).codes) == 50
+
+
+def test_damaged_archives_are_refused(tmp_path):
+    np.savez(tmp_path / "other.npz", a=np.zeros((3, 1)), b=np.zeros((3, 1)))
+    with pytest.raises(DataError, match="name one of them 'codes'"):
+        read_rows(tmp_path / "other.npz")
