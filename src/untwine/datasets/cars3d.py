@@ -1,0 +1,127 @@
+"""Cars3D as published: a MATLAB file of rendered views for each car."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from untwine.data import Dataset, Factors, Pixels
+from untwine.datasets._files import (
+    File,
+    cached,
+    check_digest,
+    digest_of_files,
+    existing,
+    obtain,
+)
+from untwine.datasets._pictures import shrunk
+from untwine.errors import DataError
+from untwine.progress import progress
+from untwine.registry import dataset
+from untwine.schema import Range
+
+ELEVATIONS, AZIMUTHS, CARS = 4, 24, 183
+SHAPE = (128, 128, 3, AZIMUTHS, ELEVATIONS)  # of `im` in each file
+FILES = (
+    File(
+        "nips2015-analogy-data.tar.gz",
+        "http://www.scottreed.info/files/nips2015-analogy-data.tar.gz",
+        "md5:4e866a7919c1beedf53964e6f7a23686",
+    ),
+)
+
+
+def _packed(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """The files data/cars/*.mat of the archive, read in place: nothing is unpacked."""
+    try:
+        with tarfile.open(archive, "r|*") as stream:
+            for member in stream:
+                name = PurePosixPath(member.name)
+                if member.isfile() and name.suffix == ".mat" and name.parent.name == "cars":
+                    content = stream.extractfile(member)
+                    yield name.name, content.read() if content else b""
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise DataError(
+            f"{archive} is not the whole archive of Cars3D, nips2015-analogy-data.tar.gz: {error}"
+        ) from error
+
+
+def _mat_files(folder: Path) -> list[Path]:
+    """The .mat files of the cars in a folder, in cars/ or in data/cars/."""
+    for place in (folder / "data" / "cars", folder / "cars", folder):
+        files = sorted(place.glob("*.mat"))
+        if files:
+            return files
+    raise DataError(f"there are no .mat files in {folder}, nor in cars/ or data/cars/ below it")
+
+
+def _views(name: str, content: bytes, size: int) -> NDArray[np.uint8]:
+    """(4, 24, size, size, 3) the views of one car."""
+    from scipy.io import loadmat
+
+    try:
+        views = loadmat(io.BytesIO(content), variable_names=["im"])["im"]
+    except Exception as error:  # scipy raises as many kinds as there are ways to damage a file
+        raise DataError(f"{name} is not a MATLAB file with the views of a car, im") from error
+    if views.shape != SHAPE or views.dtype != np.uint8:
+        raise DataError(f"im in {name} must be bytes {SHAPE}, not {views.dtype} {views.shape}")
+    small = [shrunk(view, size) for row in views.transpose(4, 3, 0, 1, 2) for view in row]
+    return np.stack(small).reshape(ELEVATIONS, AZIMUTHS, size, size, 3)
+
+
+def _images(place: Path, size: int) -> dict[str, NDArray[np.uint8]]:
+    """The images in the order of the grid, the car fastest."""
+    packed = _packed(place) if place.is_file() else _unpacked(place)
+    cars: dict[str, NDArray[np.uint8]] = {}
+    with progress(CARS, "decoding cars3d") as show:
+        for name, content in packed:
+            cars[name] = _views(f"{name} in {place}", content, size)
+            show(len(cars), "")
+    if len(cars) != CARS:
+        raise DataError(f"{place} holds {len(cars)} cars; Cars3D has {CARS}")
+    grid = np.stack([cars[name] for name in sorted(cars)], axis=2)
+    return {"images": grid.reshape(-1, size, size, 3)}
+
+
+def _unpacked(folder: Path) -> Iterator[tuple[str, bytes]]:
+    return ((file.name, file.read_bytes()) for file in _mat_files(folder))
+
+
+@dataset(
+    title="Cars3D",
+    paper="Reed et al., 2015",
+    url="https://papers.nips.cc/paper/5845-deep-visual-analogy-making",
+    licence="not stated; for research",
+    citation="Reed, Zhang, Zhang, Lee, Deep Visual Analogy-Making, NIPS 2015; Fidler, Dickinson, "
+    "Urtasun, 3D Object Detection and Viewpoint Estimation, NIPS 2012",
+    files=FILES,
+    standin="shapes3d-render",
+)
+def cars3d(
+    *, size: Annotated[int, Range(16, 128)] = 64, path: str = "", digest: str = ""
+) -> Dataset:
+    """Rendered car models (Reed et al., 2015), downloaded once or from a path.
+
+    17,568 colour images with three factors: 4 elevations, 24 azimuths and 183 cars, which are in
+    the order of their files' names.
+
+    Args:
+        size: side of the images in pixels, shrunk from 128.
+        path: the archive nips2015-analogy-data.tar.gz, or a folder with its 183 .mat files;
+            downloaded to the cache when empty.
+        digest: of the files, filled in by a run that names a path.
+    """
+    place = existing(path, "archive or folder of Cars3D") if path else obtain("cars3d", FILES)[0]
+    files = [place] if place.is_file() else _mat_files(place)
+    found = check_digest(path, digest, digest_of_files(files))
+    values = cached("cars3d", f"{found}-{size}", lambda: _images(place, size))["images"]
+    factors = Factors(("elevation", "azimuth", "object"), (ELEVATIONS, AZIMUTHS, CARS))
+    return Dataset(Pixels(torch.from_numpy(values)), factors, digest=found if path else "")

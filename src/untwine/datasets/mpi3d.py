@@ -1,0 +1,129 @@
+"""MPI3D as published: one large .npz of images in the order of their factors."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Literal
+
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from untwine.data import Dataset, Factors, Pixels
+from untwine.datasets._files import File, check_digest, digest_of_files, existing, obtain
+from untwine.datasets._pictures import streamed
+from untwine.errors import DataError
+from untwine.registry import dataset
+
+NAMES = (
+    "colour",
+    "shape",
+    "size",
+    "camera height",
+    "background",
+    "horizontal axis",
+    "vertical axis",
+)
+GRIDS = {math.prod(sizes): sizes for sizes in ((6, 6, 2, 3, 3, 40, 40), (4, 4, 2, 3, 3, 40, 40))}
+BLOCK = 1024  # images
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError)
+HOME = "https://huggingface.co/datasets/waleedgondal/mpi3d/resolve/main"
+# No checksum is published; the archive carries one of its content, which reading checks.
+FILES = {
+    variant: File(f"mpi3d_{variant}.npz", f"{HOME}/mpi3d_{variant}.npz")
+    for variant in ("toy", "realistic", "real")
+}
+
+
+@contextmanager
+def _images(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...]]]:
+    """The images of an archive, opened behind the header of their array, and their shape."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except BROKEN as error:
+        raise DataError(f"{path} is not a whole .npz of MPI3D: {error}") from error
+    with archive:
+        if "images.npy" not in archive.namelist():
+            raise DataError(f"{path} is not MPI3D: it has no images")
+        with archive.open("images.npy") as stream:
+            yield stream, _shape(stream, path)
+
+
+def _shape(stream: IO[bytes], path: Path) -> tuple[int, ...]:
+    """The shape of an array of images, read from its header and checked."""
+    try:
+        old = npy.read_magic(stream) == (1, 0)
+        read = npy.read_array_header_1_0 if old else npy.read_array_header_2_0
+        shape, fortran, dtype = read(stream)
+    except (ValueError, *BROKEN) as error:
+        raise DataError(f"images in {path} is not an array: {error}") from error
+    square = len(shape) == 4 and shape[1] == shape[2] and shape[3] == 3
+    if not square or shape[0] not in GRIDS or dtype != np.uint8 or fortran:
+        raise DataError(
+            f"images in {path} must be bytes (1036800, 64, 64, 3), or (460800, 64, 64, 3) for the "
+            f"complex shapes, not {dtype} {shape}"
+        )
+    return shape
+
+
+def _blocks(path: Path) -> Iterator[NDArray[np.uint8]]:
+    """The images in order, a block at a time."""
+    with _images(path) as (stream, (n, *rest)):
+        for start in range(0, n, BLOCK):
+            count = min(BLOCK, n - start)
+            yield _block(stream, path, (count, *rest))
+
+
+def _block(stream: IO[bytes], path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    try:
+        content = stream.read(math.prod(shape))
+    except BROKEN as error:
+        raise DataError(f"{path} is damaged: {error}") from error
+    if len(content) != math.prod(shape):
+        raise DataError(f"images in {path} end too early; download it again")
+    return np.frombuffer(content, np.uint8).reshape(shape)
+
+
+@dataset(
+    title="MPI3D",
+    paper="Gondal et al., 2019",
+    url="https://github.com/rr-learning/disentanglement_dataset",
+    licence="CC-BY-4.0",
+    citation="Gondal et al., On the Transfer of Inductive Bias from Simulation to the Real World: "
+    "a New Disentanglement Dataset, NeurIPS 2019",
+    files=tuple(FILES.values()),
+    standin="shapes3d-render",
+)
+def mpi3d(
+    *,
+    variant: Literal["toy", "realistic", "real"] = "toy",
+    path: str = "",
+    digest: str = "",
+) -> Dataset:
+    """A robot's arm with an object (Gondal et al., 2019), downloaded once or from a path.
+
+    1,036,800 colour images of 64 pixels with seven factors: 6 colours, 6 shapes, 2 sizes, 3
+    heights of the camera, 3 backgrounds and 40 x 40 positions of the arm, rendered simply (toy),
+    realistically, or photographed (real). The photographs of complex objects, with 4 colours and
+    4 shapes, are read from a path. Images are unpacked once into the cache, where they take
+    12.7 GB.
+
+    Args:
+        variant: which of the published files to use when no path is named.
+        path: the file, mpi3d_toy.npz or one of its kind; downloaded to the cache when empty.
+        digest: of the file, filled in by a run that names a path.
+    """
+    file = existing(path, "file of MPI3D") if path else obtain("mpi3d", [FILES[variant]])[0]
+    if not file.is_file():
+        raise DataError(f"{path} is not a file; name the file mpi3d_toy.npz or one of its kind")
+    found = check_digest(path, digest, digest_of_files([file]))
+    with _images(file) as (_, shape):
+        values = streamed("mpi3d", found, shape, lambda: _blocks(file))
+    factors = Factors(NAMES, GRIDS[shape[0]])
+    return Dataset(Pixels(torch.from_numpy(values)), factors, digest=found if path else "")

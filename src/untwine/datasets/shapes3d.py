@@ -1,0 +1,142 @@
+"""3D Shapes as published: one HDF5 file of images and the values of their factors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from untwine.data import Dataset, Factors, Pixels
+from untwine.datasets._files import (
+    File,
+    cached,
+    check_digest,
+    digest_of_files,
+    existing,
+    obtain,
+)
+from untwine.datasets._pictures import grid_or_table, streamed
+from untwine.errors import DataError
+from untwine.registry import dataset
+
+if TYPE_CHECKING:
+    import h5py
+
+FACTORS = Factors(
+    ("floor hue", "wall hue", "object hue", "scale", "shape", "orientation"),
+    (10, 10, 10, 8, 4, 15),
+)
+RANGES = ((0, 0.9), (0, 0.9), (0, 0.9), (0.75, 1.25), (0, 3), (-30, 30))  # of the labels
+BLOCK = 1024  # images
+FILES = (
+    File(
+        "3dshapes.h5",
+        "https://storage.googleapis.com/3d-shapes/3dshapes.h5",
+        "sha256:0a0f6ed98baff276a50f3a081a7434d788da63cb135a98189b2a5b5769be1785",
+        267_573_662,
+    ),
+)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[h5py.File]:
+    import h5py
+
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise DataError(f"{path} is not a whole HDF5 file of 3D Shapes: {error}") from error
+    with file:
+        yield file
+
+
+def _array(file: h5py.File, key: str) -> Any:
+    """An array of the file, still on disk."""
+    if key not in file or not hasattr(file[key], "shape"):
+        raise DataError(f"{file.filename} is not 3D Shapes: it has no {key}")
+    return file[key]
+
+
+def _levels(labels: NDArray[np.floating]) -> NDArray[np.int64]:
+    """(N, 6) values of the factors to their levels."""
+    low, high = np.array(RANGES, dtype=np.float64).T
+    steps = (labels - low) / (high - low) * (np.array(FACTORS.sizes) - 1)
+    with np.errstate(invalid="ignore"):  # what is not a number becomes a level that there is not
+        table = np.rint(steps).astype(np.int64)
+    outside = (table < 0).any() or (table >= FACTORS.sizes).any()
+    if outside or np.abs(steps - table).max(initial=0) > 1e-3:
+        raise DataError("its labels hold values that the factors of 3D Shapes do not have")
+    return table
+
+
+def _table(path: Path) -> dict[str, NDArray[Any]]:
+    """The levels of every image."""
+    with _opened(path) as file:
+        images, labels = _array(file, "images"), _array(file, "labels")
+        square = len(images.shape) == 4 and images.shape[1] == images.shape[2]
+        if not square or images.shape[3] != 3 or images.dtype != np.uint8:
+            raise DataError(
+                f"images in {path} must be bytes (480000, 64, 64, 3), "
+                f"not {images.dtype} {images.shape}"
+            )
+        if labels.shape != (len(images), 6) or labels.dtype.kind not in "fiu":
+            raise DataError(
+                f"labels in {path} must be numbers ({len(images)}, 6), "
+                f"not {labels.dtype} {labels.shape}"
+            )
+        try:
+            table = _levels(labels[:])
+        except DataError as error:
+            raise DataError(f"{path} is not 3D Shapes: {error}") from None
+        return {"levels": table.astype(np.uint8), "shape": np.array(images.shape)}
+
+
+def _blocks(path: Path) -> Iterator[NDArray[np.uint8]]:
+    """The images in order, in whole chunks of the file, each of which is unpacked once."""
+    with _opened(path) as file:
+        images = _array(file, "images")
+        chunk = images.chunks[0] if images.chunks else 1
+        step = chunk * math.ceil(BLOCK / chunk)
+        for start in range(0, len(images), step):
+            try:
+                yield images[start : start + step]
+            except OSError as error:
+                raise DataError(f"{path} is damaged: {error}") from error
+
+
+@dataset(
+    title="3D Shapes",
+    paper="Burgess and Kim, 2018",
+    url="https://github.com/google-deepmind/3d-shapes",
+    licence="Apache-2.0",
+    citation="Burgess, Kim, 3D Shapes Dataset, 2018; Kim, Mnih, Disentangling by Factorising, "
+    "ICML 2018",
+    files=FILES,
+    standin="shapes3d-render",
+)
+def shapes3d(*, path: str = "", digest: str = "") -> Dataset:
+    """A room with an object in it (Burgess and Kim, 2018), downloaded once or from a path.
+
+    480,000 colour images of 64 pixels with six factors: 10 floor hues, 10 wall hues, 10 object
+    hues, 8 scales, 4 shapes and 15 orientations. They are unpacked once into the cache, where they
+    take 5.9 GB.
+
+    Args:
+        path: the file 3dshapes.h5; downloaded to the cache when empty.
+        digest: of the file, filled in by a run that names a path.
+    """
+    file = existing(path, "file of 3D Shapes") if path else obtain("shapes3d", FILES)[0]
+    if not file.is_file():
+        raise DataError(f"{path} is not a file; name the file 3dshapes.h5")
+    found = check_digest(path, digest, digest_of_files([file]))
+    known = cached("shapes3d-levels", found, lambda: _table(file))
+    shape = tuple(int(n) for n in known["shape"])
+    values = streamed("shapes3d", found, shape, lambda: _blocks(file))
+    factors = grid_or_table(FACTORS.names, FACTORS.sizes, known["levels"])
+    return Dataset(Pixels(torch.from_numpy(values)), factors, digest=found if path else "")
