@@ -2,6 +2,8 @@
 
 import json
 import math
+import typing
+from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -10,25 +12,75 @@ from PIL import Image
 
 import untwine
 from untwine.data import Bits, Factors, Pixels, Shuffle
+from untwine.datasets._files import File, cache_directory
 from untwine.errors import DataError, ParameterError
 from untwine.registry import datasets
 from untwine.spec import Settings, design, load, plan
+from untwine.vae import forked
 
 CPU = torch.device("cpu")
-EMBEDDED = {"sprites": {"size": 16}}  # how to make a small one of those that need no file
+CACHE = cache_directory()  # with the files that this machine has
+SPRITES = "sprites(size=16)"
+SMALL = {  # how to make a small one of those that are made of others
+    "mixed": {"first": SPRITES, "second": SPRITES},
+    "grouped": {"of": SPRITES},
+    "correlated": {"of": SPRITES},
+    "held-out": {"of": SPRITES},
+    "coloured-mnist": {"of": "digits"},
+    "digit-series": {"of": "digits"},
+    "mnist-01": {"of": "digits"},
+}
+SHARED = {"mnist": "data/mnist"}  # real files beside the project
 every_dataset = pytest.mark.parametrize("name", list(datasets))
 
 
-@pytest.fixture
-def example(tmp_path):
-    """A small instance of any dataset, from files written here where it needs files."""
+@pytest.fixture(scope="module")
+def example(tmp_path_factory, shared):
+    """A small instance of any dataset; without its files a test is skipped and names them."""
+    made = {}
 
-    def make(name):
-        if "path" not in datasets[name].parameters:
-            return load(datasets.choose(name, **EMBEDDED.get(name, {})))
-        return untwine.dataset(name, path=str(WRITERS[name](tmp_path)))
+    def make(name, **settings):
+        key = (name, *settings.items())
+        if key not in made:
+            with pytest.MonkeyPatch.context() as patch:
+                made[key] = small(name, settings, tmp_path_factory, shared, patch)
+        if isinstance(made[key], str):
+            pytest.skip(made[key])
+        return made[key]
 
     return make
+
+
+def small(name, settings, folders, shared, patch):
+    """The dataset, or which of its files is missing."""
+    entry = datasets[name]
+    files = entry.facts.get("files", ())
+    here = any((CACHE / file.name).exists() for file in files)
+    patch.setenv("UNTWINE_DATA", str(CACHE if here else folders.mktemp("cache")))
+    patch.setattr("urllib.request.urlopen", no_network)
+    settings = {**SMALL.get(name, {}), **sizes(entry), **settings}
+    if name in WRITERS:
+        settings["path"] = str(WRITERS[name](folders.mktemp(name)))
+    try:
+        return load(datasets.choose(name, **settings))
+    except DataError as error:
+        if all(file.found for file in files):
+            raise
+        missing = str(error)
+    if name not in SHARED:
+        return missing
+    return untwine.dataset(name, path=str(shared(SHARED[name])), **settings)
+
+
+def sizes(entry):
+    """The least size of those that can be drawn at any, and few examples where that can be said."""
+    size = entry.parameters.get("size")
+    least = {"size": int(size.range.least)} if size and size.range and size.range.least else {}
+    return {**least, **({"count": 60} if "count" in entry.parameters else {})}
+
+
+def no_network(*args, **kwargs):
+    raise URLError("no network")
 
 
 def write_folder(root):
@@ -73,12 +125,46 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "cache"))
 
 
+def take(data, index, seed=0):
+    """Examples with what is random in them fixed."""
+    with forked(seed):
+        return data.take(index)
+
+
+def some(data, n=20):
+    """Positions from all over the data."""
+    return np.unique(np.linspace(0, len(data) - 1, n).astype(int))
+
+
 @every_dataset
 def test_examples_have_the_declared_shape_and_range(name, example):
     data = example(name)
     x = data.take([0, len(data) - 1])
     assert x.shape == (2, *data.shape) and x.dtype == torch.float32
-    assert 0 <= x.min() and x.max() <= 1
+    assert x.isfinite().all()
+    if data.bounded:
+        assert 0 <= x.min() and x.max() <= 1
+
+
+@every_dataset
+def test_images_have_their_channels_first(name, example):
+    shape = example(name).shape
+    assert isinstance(shape, torch.Size)
+    assert len(shape) == 1 or (len(shape) == 3 and shape[0] <= 4 < min(shape[1:]))
+
+
+@every_dataset
+def test_no_examples_can_be_taken(name, example):
+    data = example(name)
+    x = data.take(np.zeros(0, dtype=np.int64))
+    assert x.shape == (0, *data.shape) and x.dtype == torch.float32
+
+
+@every_dataset
+def test_images_differ_and_are_not_empty(name, example):
+    data = example(name)
+    x = take(data, some(data)).flatten(1)
+    assert (x.std(0) > 0).any() and (x.std(1) > 0).any()
 
 
 @every_dataset
@@ -86,25 +172,81 @@ def test_factor_sizes_and_length_agree(name, example):
     data = example(name)
     if data.factors is None:
         return
-    levels = data.factors.of(np.arange(min(len(data), 1000)))
+    levels = data.factors.of(some(data, 1000))
     assert (levels >= 0).all() and (levels < np.array(data.factors.sizes)).all()
     assert len(data.factors.names) == len(data.factors.sizes) == levels.shape[1]
+    assert len(set(data.factors.names)) == levels.shape[1]
     if data.factors.table is None:
         assert math.prod(data.factors.sizes) == len(data)
+    else:
+        assert len(data.factors.table) == len(data)
 
 
 @every_dataset
 def test_images_and_factors_agree_under_permutation(name, example):
     data = example(name)
-    order = np.random.default_rng(0).permutation(min(len(data), 20))
-    assert torch.equal(data.take(np.arange(len(order)))[order], data.take(order))
+    index = some(data)
+    order = np.random.default_rng(0).permutation(len(index))
+    x = take(data, index)
+    if torch.equal(x, take(data, index, seed=1)):
+        assert torch.equal(x[order], take(data, index[order]))
+    else:
+        assert_expected_images_agree(data, index[order[0]], index[order[-1]])
+    if data.factors is not None:
+        assert (data.factors.of(index)[order] == data.factors.of(index[order])).all()
+
+
+def assert_expected_images_agree(data, first, second):
+    """What is random in an image averages out: an example is more like itself than another."""
+    n = 400
+    mixed = take(data, [first, second] * n, seed=1).unflatten(0, (n, 2)).mean(0)
+    again = take(data, [second] * n + [first] * n, seed=2).unflatten(0, (2, n)).mean(1)
+    assert (mixed - again.flip(0)).norm() < 0.5 * (mixed - again).norm()
 
 
 @every_dataset
 def test_a_seed_fixes_the_draw(name, example):
     data = example(name)
     first, second = (data.draw(20, np.random.default_rng(3)) for _ in range(2))
-    assert (first == second).all() and (first < len(data)).all()
+    assert (first == second).all() and (first >= 0).all() and (first < len(data)).all()
+    assert torch.equal(take(data, first), take(data, second))
+
+
+@every_dataset
+def test_a_batch_is_a_function_of_seed_and_step(name, example):
+    data = example(name)
+    order = data.batches(4, 3, CPU)
+    first = [order.at(step) for step in range(3)]
+    for step in (2, 0):
+        assert first[step].shape == (4,)
+        assert 0 <= first[step].min() and first[step].max() < len(data)
+        assert torch.equal(data.batches(4, 3, CPU).at(step), first[step])
+    given = data.batch(first[0], torch.zeros((), dtype=torch.long))
+    assert given.x.shape == (4, *data.shape)
+    assert (given.group is None) == (data.groups is None)
+
+
+@every_dataset
+def test_moving_it_to_where_it_is_changes_nothing(name, example):
+    data = example(name)
+    assert torch.equal(take(data, some(data)), take(data.to(CPU), some(data)))
+
+
+@every_dataset
+def test_splits_are_disjoint_and_make_up_the_whole(name, example):
+    entry = datasets[name]
+    key = next((key for key in ("split", "part") if key in entry.parameters), None)
+    if key is None:
+        return
+    train, test = (example(name, **{key: value}) for value in ("train", "test"))
+    assert len(train) and len(test) and train.shape == test.shape
+    assert not contents(train) & contents(test)
+    if "all" in typing.get_args(entry.parameters[key].type):
+        assert len(train) + len(test) <= len(example(name, **{key: "all"}))
+
+
+def contents(data):
+    return {x.numpy().tobytes() for x in take(data, some(data, 500))}
 
 
 @every_dataset
@@ -113,6 +255,17 @@ def test_declaration_is_complete(name):
     assert entry.paper in entry.description and entry.title
     for p in entry.parameters.values():
         assert p.check(p.default) == p.default and p.help
+    own = entry.paper == "your own data"
+    assert own or (entry.facts["licence"].strip() and entry.url.startswith("http"))
+    assert "\n" not in entry.facts.get("citation", "")
+
+
+@every_dataset
+def test_files_and_stand_ins_are_known(name):
+    facts = datasets[name].facts
+    assert all(isinstance(file, File) and file.name for file in facts.get("files", ()))
+    standin = facts.get("standin")
+    assert standin is None or not datasets[standin].facts.get("files")
 
 
 @every_dataset
@@ -124,7 +277,8 @@ def test_choice_survives_json(name):
 @every_dataset
 def test_a_model_trains_on_it(name, example):
     data = example(name)
-    model = untwine.build("vae", data, width=4, hidden=8)
+    network = {"width": 4, "hidden": 8} if len(data.shape) == 3 else {"width": 4}
+    model = untwine.build("vae", data, **network)
     assert untwine.fit(model, data, steps=2, batch=4, quiet=True)[-1]["step"] == 2
 
 
@@ -146,10 +300,7 @@ def test_dsprites_refuses_another_file(tmp_path, content):
 
 
 def test_dsprites_without_network_says_where_to_put_the_file(monkeypatch, tmp_path):
-    def refuse(*args, **kwargs):
-        raise ConnectionError("no network")
-
-    monkeypatch.setattr("pooch.retrieve", refuse)
+    monkeypatch.setattr("urllib.request.urlopen", no_network)
     with pytest.raises(DataError, match=r"put dsprites_.*npz into .*cache"):
         untwine.dataset("dsprites")
 

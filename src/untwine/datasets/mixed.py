@@ -1,0 +1,158 @@
+"""Two datasets in one, in fixed shares of every batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from untwine.data import Dataset, Factors, Order, mix
+from untwine.datasets._derived import Joined, Levels, levels, opened
+from untwine.datasets._files import check_digest, digest_of
+from untwine.errors import DataError
+from untwine.registry import dataset
+from untwine.schema import OpenShare
+
+DOMAIN = "domain"
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Batches of two datasets, those of the first in front; each is drawn in its own order."""
+
+    first: Order
+    second: Order
+    length: int  # of the first dataset
+
+    def at(self, step: int) -> Tensor:
+        """(batch,) positions."""
+        return torch.cat([self.first.at(step), self.second.at(step) + self.length])
+
+
+@dataclass(frozen=True)
+class SharedOut:
+    """How batches of two datasets are drawn."""
+
+    first: Dataset
+    second: Dataset
+    share: float
+
+    def __call__(self, batch: int, seed: int, device: torch.device) -> Order:
+        k = round(self.share * batch)
+        if not 0 < k < batch:
+            raise DataError(
+                f"a batch of {batch} has no room for both datasets at a share of {self.share:g}; "
+                "choose a larger batch"
+            )
+        try:
+            first = self.first.batches(k, mix(seed, 0), device)
+            second = self.second.batches(batch - k, mix(seed, 1), device)
+        except DataError as error:
+            raise DataError(
+                f"a batch of {batch} takes {k} examples of the first dataset and {batch - k} of "
+                f"the second: {error}"
+            ) from None
+        return Shares(first, second, len(self.first))
+
+
+def _common(first: Dataset, second: Dataset) -> list[tuple[str, int]]:
+    """Names and sizes of the factors that both have."""
+    if first.factors is None or second.factors is None:
+        return []
+    one, other = (
+        list(zip(known.names, known.sizes, strict=True))
+        for known in (first.factors, second.factors)
+    )
+    return [factor for factor in one if factor in other and factor[0] != DOMAIN]
+
+
+def _levels(data: Dataset, names: list[str]) -> Levels:
+    """(N, K) the levels of the factors of these names."""
+    if data.factors is None or not names:
+        return np.zeros((len(data), 0), dtype=np.uint8)
+    return levels(data, data.factors)[:, [data.factors.names.index(name) for name in names]]
+
+
+def domains(first: Dataset, second: Dataset) -> Factors:
+    """The domain, and the factors that both datasets have, with as many levels."""
+    common = _common(first, second)
+    names = [name for name, _ in common]
+    sizes = (2, *(size for _, size in common))
+    if _grids(first, second):
+        return Factors((DOMAIN, *names), sizes)
+    labels = np.repeat(np.array([[0], [1]], dtype=np.uint8), [len(first), len(second)], axis=0)
+    shared = np.concatenate([_levels(first, names), _levels(second, names)])
+    table = np.concatenate([labels, shared], axis=1)
+    return Factors((DOMAIN, *names), sizes, table)
+
+
+def _grids(first: Dataset, second: Dataset) -> bool:
+    """Whether both are full grids of the same factors, which makes a grid of the whole."""
+    one, other = first.factors, second.factors
+    if one is None or other is None or one.table is not None or other.table is not None:
+        return False
+    return (one.names, one.sizes) == (other.names, other.sizes) and DOMAIN not in one.names
+
+
+def _digest(first: Dataset, second: Dataset) -> str:
+    """Of both, or nothing where neither comes from files of the user's."""
+    if not first.digest and not second.digest:
+        return ""
+    return digest_of([("first", first.digest.encode()), ("second", second.digest.encode())])
+
+
+def require_alike(texts: tuple[str, str], first: Dataset, second: Dataset) -> None:
+    """Refuse datasets whose examples one model could not take."""
+    if first.shape != second.shape:
+        shapes = " and ".join(
+            f"{text} {tuple(data.shape)}" for text, data in zip(texts, (first, second), strict=True)
+        )
+        raise DataError(f"mixed needs examples of one shape, not {shapes}; set their size alike")
+    if first.bounded != second.bounded:
+        raise DataError(
+            f"mixed cannot join {texts[0]} and {texts[1]}: one lies in [0, 1] and the other does "
+            "not; rescale it"
+        )
+
+
+@dataset(
+    title="Two datasets in one",
+    paper="Peis et al., 2020",
+    url="https://arxiv.org/abs/2012.08234",
+    licence="those of the two datasets",
+    citation="Peis, Olmos, Artés-Rodríguez: Unsupervised Learning of Global Factors in Deep "
+    "Generative Models. arXiv:2012.08234, 2020",
+)
+def mixed(
+    *,
+    first: str = "faces",
+    second: str = "faces(domain=scan)",
+    share: OpenShare = 0.5,
+    digest: str = "",
+) -> Dataset:
+    """Two datasets in one, to see what aligns their domains (Peis et al., 2020).
+
+    Every batch holds round(share x batch) examples of the first and the rest of the second, each
+    drawn in its own order, so that a small dataset comes round more often than a large one. The
+    factor `domain` tells them apart; factors that both have, with as many levels, are kept. The
+    likelihood is that of the first. Refuses datasets whose examples differ in shape or range.
+
+    Args:
+        first: a dataset as in `untwine.dataset`, with its parameters, or a folder or file.
+        second: the other one, likewise.
+        share: of the first dataset in every batch; ½ in the paper.
+        digest: of the files behind both, filled in by a run.
+    """
+    one, other = opened(first), opened(second)
+    require_alike((first, second), one, other)
+    found = check_digest(f"{first} and {second}", digest, _digest(one, other))
+    return replace(
+        one,
+        source=Joined(one.source, other.source),
+        factors=domains(one, other),
+        groups=None,
+        order=SharedOut(one, other, share),
+        digest=found,
+    )
