@@ -26,6 +26,7 @@ SMALL = {  # how to make a small one of those that are made of others
     "grouped": {"of": SPRITES},
     "correlated": {"of": SPRITES},
     "held-out": {"of": SPRITES},
+    "faces": {"count": 60},
     "coloured-mnist": {"of": "digits"},
     "digit-series": {"of": "digits"},
     "mnist-01": {"of": "digits"},
