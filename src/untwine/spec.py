@@ -11,14 +11,21 @@ from typing import Any
 
 from untwine import schema
 from untwine.data import Dataset
-from untwine.errors import DataError, IncompatibleError, ParameterError, UnknownNameError
+from untwine.errors import (
+    DataError,
+    IncompatibleError,
+    ParameterError,
+    UnknownNameError,
+    UntwineError,
+)
 from untwine.parts.nets import default_for
 from untwine.records import Sizes
 from untwine.registry import WRITTEN, Choice, Entry, datasets, likelihoods, models, networks
-from untwine.schema import Parameter, Value
+from untwine.schema import Parameter, Value, written
 from untwine.vae import VAE, Recipe, forked
 
 FILES = ("path", "painting")  # parameters of datasets that name files
+EXPRESSIONS = ("of", "first", "second")  # and those that name other datasets
 BOUNDS = {
     "latent": (1, 10_000),
     "batch": (1, 10**9),
@@ -243,10 +250,21 @@ def plan(
 def _absolute(params: Mapping[str, Value]) -> dict[str, Value]:
     """The same with paths that mean the same from any directory."""
     files = {key: value for key in FILES if (value := params.get(key))}
+    inner = {key: value for key in EXPRESSIONS if (value := params.get(key))}
     return {
         **params,
         **{key: str(Path(str(value)).expanduser().resolve()) for key, value in files.items()},
+        **{key: _rooted(str(value)) for key, value in inner.items()},
     }
+
+
+def _rooted(expression: str) -> str:
+    """An expression whose paths mean the same from any directory."""
+    try:
+        entry, given = locate(expression)
+    except UntwineError:  # told when it is opened
+        return expression
+    return str(Choice(entry.name, {key: written(value) for key, value in given.items()}))
 
 
 def model_names(text: str) -> list[str]:
@@ -261,8 +279,8 @@ def model_names(text: str) -> list[str]:
 def locate(data: str) -> tuple[Entry, dict[str, Value]]:
     """The dataset that a text names, or the one that reads this path, with what the text sets."""
     path = Path(data).expanduser()
-    written = WRITTEN.fullmatch(data)
-    if written and written["given"] is not None and not path.exists():
+    match = WRITTEN.fullmatch(data)
+    if match and match["given"] is not None and not path.exists():
         entry, given = datasets.parse(data)
         return entry, _absolute(given)
     if data not in datasets and path.is_dir():

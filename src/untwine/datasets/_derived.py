@@ -65,17 +65,21 @@ class Joined:
         return replace(self, first=self.first.to(device), second=self.second.to(device))
 
 
-def opened(text: str) -> Dataset:
-    """The dataset that an expression such as `sprites(size=32)` names, or a folder or file."""
+def opened(text: str, digest: str = "") -> Dataset:
+    """The dataset that an expression such as `sprites(size=32)` names, or a folder or file.
+
+    With the digest of an earlier run, only if it is what that run was made with.
+    """
     from untwine.spec import dataset  # which imports the registry that lists this file
 
-    return dataset(text)
+    data = dataset(text)
+    check_digest(text, digest, data.digest)
+    return data
 
 
 def with_factors(text: str, digest: str) -> tuple[Dataset, Factors]:
     """A dataset whose factors are known, checked against the digest of an earlier run."""
-    data = opened(text)
-    check_digest(text, digest, data.digest)
+    data = opened(text, digest)
     if data.factors is None:
         raise DataError(f"{text} has no factors to go by; choose data that has, such as sprites")
     return data, data.factors

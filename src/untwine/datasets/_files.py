@@ -1,14 +1,23 @@
-"""Where data files live and how they arrive."""
+"""Where data files live, how they arrive, and how they are known."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
-import sys
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
+import shutil
+import stat
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import filelock
 import numpy as np
@@ -16,6 +25,45 @@ from numpy.typing import NDArray
 
 from untwine.errors import DataError
 from untwine.store import write_atomically, write_json
+
+if TYPE_CHECKING:
+    from untwine.progress import Show
+
+ATTEMPTS = 4  # at one transfer, each going on where the last broke off
+CHUNK = 1 << 18  # bytes
+TIMEOUT = 30.0  # seconds without a byte
+BROKEN = (EOFError, OSError, zlib.error)  # what a damaged .gz raises
+_OFFLINE, _IDLE = (ContextVar(name, default=False) for name in ("offline", "idle"))
+
+
+@dataclass(frozen=True)
+class File:
+    """A published file: its name in the cache, where it comes from, and how to know it."""
+
+    name: str  # with a folder in front where others have a file of the same name
+    url: str = ""  # empty where it can only be placed by hand
+    hash: str = (
+        ""  # "sha256:..." or "md5:..." of the file or, repacking allowed, of what a .gz holds
+    )
+    size: int = 0  # bytes; 0 where it is not known
+    packaged: str = ""  # where the system's package manager puts it, if it has it
+    only: str = ""  # "variant=toy" where it is needed for one value of a parameter alone
+
+    @property
+    def place(self) -> Path:
+        """Where it lies in the cache."""
+        return cache_directory() / self.name
+
+    @property
+    def mark(self) -> str:
+        """What it is known by."""
+        return self.hash or f"{self.size:,} bytes"
+
+    @property
+    def found(self) -> Path | None:
+        """Where it is on this machine: in the cache, or from a package."""
+        places = [self.place, *([Path(self.packaged)] if self.packaged else [])]
+        return next((path for path in places if path.is_file()), None)
 
 
 def cache_directory() -> Path:
@@ -27,17 +75,197 @@ def cache_directory() -> Path:
 
 def fetch(name: str, url: str, known_hash: str) -> Path:
     """The file at this address, downloaded once and checked."""
-    import pooch
+    return obtain(name, [File(url.rpartition("/")[2], url, known_hash)])[0]
 
-    folder, file = cache_directory(), url.rpartition("/")[2]
+
+def obtain(name: str, files: Sequence[File], *, quiet: bool = False) -> list[Path]:
+    """The published files of a dataset on this machine; those that are missing are downloaded."""
+    for file in files:
+        if file.found is None:
+            _bring(name, file, files, quiet)
+    return [_checked(name, file, alone=len(files) == 1) for file in files]
+
+
+@contextmanager
+def offline(*, idle: bool = False) -> Iterator[None]:
+    """Download nothing inside a `with` block; what is missing is told in a sentence.
+
+    With `idle` nothing is decoded into the cache either, which may take minutes.
+    """
+    tokens = _OFFLINE.set(True), _IDLE.set(idle)
     try:
-        path = pooch.retrieve(url, known_hash, file, folder, progressbar=sys.stderr.isatty())
-    except (OSError, ValueError) as error:
+        yield
+    finally:
+        _OFFLINE.reset(tokens[0])
+        _IDLE.reset(tokens[1])
+
+
+def _checked(name: str, file: File, alone: bool) -> Path:
+    """Where a file is, if it is the published one."""
+    path = file.found or file.place
+    if not is_published(path, file):
         raise DataError(
-            f"{name} could not be downloaded ({error.__class__.__name__}); put {file} into "
-            f"{folder}, or name its place with --set {name}.path=FILE"
+            f"{path} is not the published file of {name} (which has {file.mark}); delete it, or "
+            f"use it nevertheless with --set {name}.path={path if alone else path.parent}"
+        )
+    return path
+
+
+def _bring(name: str, file: File, files: Sequence[File], quiet: bool) -> None:
+    """Download a file into the cache, or say in a sentence how else it can get there."""
+    if not file.url:
+        raise DataError(f"{name} has to be placed by hand: {remedy(name, files)}")
+    if _OFFLINE.get():
+        raise DataError(
+            f"{name} is not on this machine: write untwine data fetch {name}, or "
+            f"{remedy(name, files)}"
+        )
+    try:
+        file.place.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(file.place):
+            if not file.place.exists():
+                _download(file, quiet)
+    except OSError as error:
+        why = getattr(error, "reason", error)
+        raise DataError(
+            f"{name} could not be downloaded from {file.url} ({why}); {remedy(name, files)}"
         ) from error
-    return Path(path)
+
+
+def remedy(name: str, files: Sequence[File]) -> str:
+    """What a person can do about files that are not there."""
+    from untwine.registry import datasets
+
+    missing = [file.place for file in files if file.found is None]
+    *most, last = [path.name for path in missing]
+    names = f"{', '.join(most)} and {last}" if most else last
+    what = "FILE" if len(files) == 1 else "FOLDER"
+    standin = datasets[name].facts.get("standin") if name in datasets else None
+    return (
+        f"put {names} into {missing[0].parent}, or name another place with --set "
+        f"{name}.path={what} (inside another dataset: {name}(path={what}))"
+        + (f", or use the stand-in {standin}, which needs no file" if standin else "")
+    )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time at this path."""
+    with filelock.FileLock(path.with_name(f".{path.name}.lock")):
+        yield
+
+
+def _download(file: File, quiet: bool) -> None:
+    """Bring a file into the cache, whole and checked or not at all."""
+    part = file.place.with_name(f"{file.place.name}.part")
+    resumed = part.exists()
+    if resumed and not file.hash:  # only a checksum can tell that two halves belong together
+        part.unlink()
+    _transfer_stubbornly(file.url, part, file.place.name, quiet)
+    if is_published(part, file):
+        os.replace(part, file.place)
+        return
+    part.unlink()
+    if not resumed:
+        raise OSError("what arrived has the wrong checksum")
+    _download(file, quiet)
+
+
+def _transfer_stubbornly(url: str, part: Path, label: str, quiet: bool) -> None:
+    """Transfer a file, going on where a broken transfer stopped."""
+    from http.client import HTTPException
+
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            return _transfer(url, part, label, quiet)
+        except (ConnectionError, TimeoutError, HTTPException) as error:
+            if not left:
+                raise OSError(f"the transfer broke off: {error}") from error
+
+
+def _transfer(url: str, part: Path, label: str, quiet: bool) -> None:
+    """Append to `part` what it lacks, or write it anew where the server sends only whole files."""
+    from untwine.progress import progress
+
+    have = part.stat().st_size if part.exists() else 0
+    with _opened(url, have) as response:
+        if getattr(response, "status", 200) != 206:
+            have = 0
+        elif not (response.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
+            part.unlink()
+            raise ConnectionError("the server sent another part than was asked for")
+        total = have + int(response.headers.get("Content-Length") or 0)
+        with part.open("ab" if have else "wb") as stream:
+            with progress(total, label, quiet=quiet) as show:
+                _copy(response, stream, have, show)
+            stream.flush()
+            os.fsync(stream.fileno())
+    if part.stat().st_size < total:
+        raise ConnectionError(f"{part.stat().st_size:,} of {total:,} bytes arrived")
+
+
+def _opened(url: str, have: int) -> Any:
+    """The answer to a request for all but the first bytes."""
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    headers = {"User-Agent": "untwine", **({"Range": f"bytes={have}-"} if have else {})}
+    try:
+        return urlopen(Request(url, headers=headers), timeout=TIMEOUT)
+    except HTTPError as error:
+        if error.code != 416:  # the part is as long as the file, or longer: begin again
+            raise
+        error.close()
+        return urlopen(Request(url, headers={"User-Agent": "untwine"}), timeout=TIMEOUT)
+
+
+def _copy(source: IO[bytes], target: IO[bytes], done: int, show: Show) -> None:
+    while chunk := source.read(CHUNK):
+        target.write(chunk)
+        done += len(chunk)
+        show(done, "")
+
+
+def is_published(path: Path, file: File, *, fresh: bool = False) -> bool:
+    """Whether this is the file that was published; repacked .gz files count by their content.
+
+    `fresh` reads it again even if it seems unchanged since its checksum was taken.
+    """
+    if not file.hash:
+        return not file.size or path.stat().st_size == file.size
+    kind, _, wanted = file.hash.partition(":")
+    if checksum(path, kind, fresh=fresh) == wanted:
+        return True
+    try:
+        return is_gzip(path) and checksum(path, kind, fresh=fresh, content=True) == wanted
+    except BROKEN:
+        return False
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether a file is packed with gzip, whatever its name."""
+    with path.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
+
+
+def checksum(
+    path: Path, kind: str = "sha256", *, fresh: bool = False, content: bool = False
+) -> str:
+    """The checksum of a file, or of what a .gz holds; remembered while size and time stay."""
+    now = path.stat()
+    state = f"{path.resolve()}:{now.st_size}:{now.st_mtime_ns}:{kind}:{content}"
+    note = cache_directory() / "checksums" / f"{hashlib.sha256(state.encode()).hexdigest()}.json"
+    try:
+        if not fresh:
+            return str(json.loads(note.read_text())["sum"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    with gzip.open(path) if content else path.open("rb") as stream:
+        found = hashlib.file_digest(cast(Any, stream), kind).hexdigest()
+    with suppress(OSError):  # a cache that cannot be written is only slower
+        note.parent.mkdir(parents=True, exist_ok=True)
+        write_json(note, {"sum": found, "path": str(path)})
+    return found
 
 
 def digest_of(files: Iterable[tuple[str, bytes]]) -> str:
@@ -51,23 +279,75 @@ def digest_of(files: Iterable[tuple[str, bytes]]) -> str:
 
 def digest_of_files(paths: Iterable[Path]) -> str:
     """A short name for the content of large files; it is remembered while they do not change."""
-    return digest_of((path.name, _sha256(path).encode()) for path in paths)
+    return digest_of((path.name, checksum(path).encode()) for path in paths)
 
 
-def _sha256(path: Path) -> str:
-    """The checksum of a file, read from disk only when its size or time has changed."""
-    stat = path.stat()
-    state = f"{path.resolve()}:{stat.st_size}:{stat.st_mtime_ns}"
-    note = cache_directory() / "checksums" / f"{hashlib.sha256(state.encode()).hexdigest()}.json"
+def unpack(archive: Path, folder: Path) -> Path:
+    """The folder with what a .zip, .tar (packed or not) or .gz holds; unpacked once.
+
+    It appears whole or not at all. An archive that reaches outside its folder, or that holds
+    links or devices, is refused.
+    """
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".unpacking-") as room:
+                _unpack_into(archive, Path(room) / "content")
+                os.replace(Path(room) / "content", folder)
+    return folder
+
+
+def _unpack_into(archive: Path, folder: Path) -> None:
+    folder.mkdir()
     try:
-        return str(json.loads(note.read_text())["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    note.parent.mkdir(parents=True, exist_ok=True)
-    write_json(note, {"sha256": found, "path": str(path)})
-    return found
+        for name, stream in _members(archive):
+            target = folder / _inside(archive, name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with stream, target.open("xb") as written:
+                shutil.copyfileobj(stream, written)
+    except (*BROKEN, tarfile.TarError, zipfile.BadZipFile, RuntimeError) as error:
+        raise DataError(f"{archive} cannot be unpacked ({error}); fetch it again") from error
+
+
+def _inside(archive: Path, name: str) -> PurePosixPath:
+    """A member's path, refused where it does not lead to a place below the folder."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or not path.parts or ":" in path.parts[0]:
+        raise DataError(f"{archive} is not unpacked: its member {name!r} lies outside its folder")
+    return path
+
+
+def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """The plain files of an archive as (name, content); links and devices are refused."""
+    if zipfile.is_zipfile(archive):
+        yield from _zip_members(archive)
+    elif tarfile.is_tarfile(archive):
+        yield from _tar_members(archive)
+    elif is_gzip(archive):
+        yield archive.name.removesuffix(".gz"), cast(IO[bytes], gzip.open(archive))
+    else:
+        raise DataError(f"{archive} is not an archive (.zip, .tar, .tar.gz, .gz)")
+
+
+def _zip_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    with zipfile.ZipFile(archive) as opened:
+        for member in opened.infolist():
+            _inside(archive, member.filename)
+            if stat.S_ISLNK(member.external_attr >> 16):
+                raise DataError(f"{archive} is not unpacked: {member.filename!r} is a link")
+            if not member.is_dir():
+                yield member.filename, opened.open(member)
+
+
+def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    with tarfile.open(archive) as opened:
+        for member in opened:
+            if not (member.isfile() or member.isdir()):
+                raise DataError(f"{archive} is not unpacked: {member.name!r} is a link or a device")
+            if member.isfile():
+                yield member.name, cast(IO[bytes], opened.extractfile(member))
 
 
 def cached(
@@ -75,26 +355,36 @@ def cached(
 ) -> dict[str, NDArray[Any]]:
     """Arrays that are made once and memory-mapped ever after, by name.
 
-    `make` runs in one process while others wait. Files appear whole or not at all, so what a
-    crash leaves is made again; the list of names is written last.
+    `make` runs in one process while others wait. Files appear whole or not at all, and the list of
+    names is written last; what a crash or a full disk leaves is noticed and made again.
     """
     folder = cache_directory() / f"{name}-{digest}"
-    names = folder / "arrays.json"
-    if not names.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(folder / ".lock"):
-            if not names.exists():
-                made = make()
-                for key, values in made.items():
-                    write_atomically(folder / f"{key}.npy", lambda s, v=values: np.save(s, v))
-                write_json(names, list(made))
+    arrays = _arrays(folder)
+    if arrays is not None:
+        return arrays
+    if _IDLE.get():
+        raise DataError(f"{name} has not been decoded yet")
+    folder.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(folder / ".lock"):
+        arrays = _arrays(folder)
+        if arrays is None:
+            made = make()
+            for key, values in made.items():
+                write_atomically(folder / f"{key}.npy", lambda s, v=values: np.save(s, v))
+            write_json(folder / "arrays.json", list(made))
+            arrays = _arrays(folder)
+    if arrays is None:
+        raise DataError(f"the copy of {name} in {folder} cannot be read back; delete that folder")
+    return arrays
+
+
+def _arrays(folder: Path) -> dict[str, NDArray[Any]] | None:
+    """The arrays in a folder of the cache, or nothing if they are not all there and whole."""
     try:
-        keys: list[str] = json.loads(names.read_text())
+        keys: list[str] = json.loads((folder / "arrays.json").read_text())
         return {key: np.load(folder / f"{key}.npy", mmap_mode="c") for key in keys}
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"the cached copy of {name} in {folder} is damaged ({error}); delete that folder"
-        ) from error
+    except (OSError, ValueError, EOFError, TypeError):
+        return None
 
 
 def existing(path: str, kind: str) -> Path:

@@ -82,6 +82,8 @@ def _annotations(tree: Tree, name: str) -> dict[str, int]:
     "Categorization, 3dRR 2013",
     files=FILES,
     standin="shapes3d-render",
+    examples="16,185 of 3x64x64",
+    factors=("model",),
 )
 def cars(
     *,

@@ -104,6 +104,12 @@ def _unpacked(folder: Path) -> Iterator[tuple[str, bytes]]:
     "Urtasun, 3D Object Detection and Viewpoint Estimation, NIPS 2012",
     files=FILES,
     standin="shapes3d-render",
+    examples="17,568 of 3x64x64",
+    factors=(
+        "elevation",
+        "azimuth",
+        "object",
+    ),
 )
 def cars3d(
     *, size: Annotated[int, Range(16, 128)] = 64, path: str = "", digest: str = ""

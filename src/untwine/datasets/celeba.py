@@ -196,6 +196,8 @@ def _converted(crop: str, size: int) -> Convert:
     citation="Liu, Luo, Wang, Tang, Deep Learning Face Attributes in the Wild, ICCV 2015",
     files=FILES,
     standin="faces",
+    examples="202,599 of 3x64x64",
+    factors=("40 attributes",),
 )
 def celeba(
     *,

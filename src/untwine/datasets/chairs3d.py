@@ -116,6 +116,12 @@ def _part(models: list[str], split: str) -> set[str]:
     "Alignment using a Large Dataset of CAD Models, CVPR 2014",
     files=FILES,
     standin="shapes3d-render",
+    examples="86,366 of 1x64x64",
+    factors=(
+        "model",
+        "elevation",
+        "azimuth",
+    ),
 )
 def chairs3d(
     *,

@@ -12,17 +12,25 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from untwine.data import Bits, Dataset, Factors, factor_table
-from untwine.datasets._files import cache_directory, check_digest, digest_of, existing, fetch
+from untwine.datasets._files import (
+    File,
+    cache_directory,
+    check_digest,
+    digest_of,
+    existing,
+    obtain,
+)
 from untwine.datasets.sprites import FACTORS
 from untwine.errors import DataError
 from untwine.registry import dataset
 from untwine.store import write_atomically
 
-URL = (
-    "https://github.com/google-deepmind/dsprites-dataset/raw/master/"
-    "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
+NAME = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
+FILE = File(
+    NAME,
+    f"https://github.com/google-deepmind/dsprites-dataset/raw/master/{NAME}",
+    "md5:7da33b31b13a06f4b04a70402ce90c2e",
 )
-HASH = "md5:7da33b31b13a06f4b04a70402ce90c2e"
 BLOCK = 8192
 
 
@@ -82,6 +90,12 @@ def _open(path: Path) -> zipfile.ZipFile:
     paper="Matthey et al., 2017",
     url="https://github.com/google-deepmind/dsprites-dataset",
     licence="Apache-2.0",
+    citation="Matthey, Higgins, Hassabis, Lerchner, dSprites: Disentanglement testing Sprites "
+    "dataset, 2017",
+    examples="737,280 of 1x64x64",
+    factors=FACTORS.names,
+    files=(FILE,),
+    standin="sprites",
 )
 def dsprites(*, path: str = "", digest: str = "") -> Dataset:
     """The original dSprites archive (Matthey et al., 2017), downloaded once or from a path.
@@ -93,7 +107,7 @@ def dsprites(*, path: str = "", digest: str = "") -> Dataset:
         path: the .npz file; downloaded to the cache when empty.
         digest: of the file, filled in by a run that names a path.
     """
-    file = existing(path, "dSprites file") if path else fetch("dsprites", URL, HASH)
+    file = existing(path, "dSprites file") if path else obtain("dsprites", [FILE])[0]
     found = check_digest(path, digest, digest_of([("", file.read_bytes())]))
     bits = cache_directory() / f"dsprites-{found}.npy"
     with _open(file) as archive:

@@ -36,7 +36,7 @@ BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError)
 HOME = "https://huggingface.co/datasets/waleedgondal/mpi3d/resolve/main"
 # No checksum is published; the archive carries one of its content, which reading checks.
 FILES = {
-    variant: File(f"mpi3d_{variant}.npz", f"{HOME}/mpi3d_{variant}.npz")
+    variant: File(f"mpi3d_{variant}.npz", f"{HOME}/mpi3d_{variant}.npz", only=f"variant={variant}")
     for variant in ("toy", "realistic", "real")
 }
 
@@ -99,6 +99,7 @@ def _block(stream: IO[bytes], path: Path, shape: tuple[int, ...]) -> NDArray[np.
     "a New Disentanglement Dataset, NeurIPS 2019",
     files=tuple(FILES.values()),
     standin="shapes3d-render",
+    examples="1,036,800 of 3x64x64",
 )
 def mpi3d(
     *,

@@ -57,6 +57,7 @@ def _painting(path: str, size: int) -> tuple[NDArray[np.uint8], str]:
     citation="Locatello et al., Challenging Common Assumptions in the Unsupervised Learning of "
     "Disentangled Representations, ICML 2019; Matthey et al., dSprites, 2017",
     files=(PAINTING,),
+    examples="737,280 of 3x64x64",
 )
 def scream_dsprites(
     *,

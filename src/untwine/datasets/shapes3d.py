@@ -119,6 +119,8 @@ def _blocks(path: Path) -> Iterator[NDArray[np.uint8]]:
     "ICML 2018",
     files=FILES,
     standin="shapes3d-render",
+    examples="480,000 of 3x64x64",
+    factors=FACTORS.names,
 )
 def shapes3d(*, path: str = "", digest: str = "") -> Dataset:
     """A room with an object in it (Burgess and Kim, 2018), downloaded once or from a path.

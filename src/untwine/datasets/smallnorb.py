@@ -142,6 +142,13 @@ def _files(folder: Path) -> list[Path]:
     " to Pose and Lighting, CVPR 2004",
     files=FILES,
     standin="shapes3d-render",
+    examples="48,600 of 1x64x64",
+    factors=(
+        "category",
+        "elevation",
+        "azimuth",
+        "lighting",
+    ),
 )
 def smallnorb(
     *, size: Annotated[int, Range(16, SIDE)] = 64, path: str = "", digest: str = ""

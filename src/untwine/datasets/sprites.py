@@ -123,6 +123,8 @@ def _poses(edge: Tensor) -> Tensor:
     paper="Matthey et al., 2017",
     url="https://github.com/google-deepmind/dsprites-dataset",
     licence="Apache-2.0 (geometry of dSprites)",
+    citation="Matthey, Higgins, Hassabis, Lerchner, dSprites: Disentanglement testing Sprites "
+    "dataset, 2017",
 )
 def sprites(*, size: Annotated[int, Range(16, 128)] = 64) -> Dataset:
     """All 737,280 images of dSprites (Matthey et al., 2017), regenerated from their factors.
