@@ -29,6 +29,8 @@ docs: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/study.py
+	$(BIN)/python benchmarks/metrics.py
 
 # What takes minutes: the slow tests.
 reproduce: $(READY)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -217,11 +218,16 @@ def _checked(name: str, function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **given: Any) -> Any:
-        return function(*args, **schema.complete(name, parameters(), given))
+        inputs = {key: given.pop(key) for key in positional() if key in given}
+        return function(*args, **inputs, **schema.complete(name, parameters(), given))
 
     @functools.cache
     def parameters() -> dict[str, Parameter]:
         return schema.parameters_of(function)
+
+    @functools.cache
+    def positional() -> list[str]:
+        return [key for key in inspect.signature(function).parameters if key not in parameters()]
 
     return cast(Function, call)
 

@@ -120,5 +120,14 @@ def _changing(f: Levels) -> NDArray[np.bool_]:
 
 def _numbered(f: Levels) -> Levels:
     """Levels renumbered from 0 without gaps."""
-    columns = [np.unique(column, return_inverse=True)[1] for column in f.T]
-    return np.stack(columns, axis=1).astype(np.int64)
+    return np.stack([_dense(column) for column in f.T], axis=1)
+
+
+def _dense(column: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One column renumbered; levels in a small range are marked instead of sorted."""
+    low, high = int(column.min()), int(column.max())
+    if high - low > max(len(column), 1000):
+        return np.unique(column, return_inverse=True)[1].astype(np.int64)
+    seen = np.zeros(high - low + 1, dtype=np.int64)
+    seen[column - low] = 1
+    return (np.cumsum(seen) - 1)[column - low]
