@@ -6,15 +6,31 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 Show = Callable[[int, str], None]
+Listener = Callable[[str, int, int, str], None]  # label, done, total, note
 LINE_EVERY = 10.0  # seconds
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Give all progress inside a `with` block to a function, instead of showing it."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
 
 
 @contextmanager
 def progress(total: int, label: str, *, quiet: bool = False) -> Iterator[Show]:
     """Give a function that shows how much of `total` is done, with a note."""
-    if quiet:
+    listener = _LISTENER.get()
+    if listener:
+        yield lambda done, note: listener(label, done, total, note)
+    elif quiet:
         yield lambda done, note: None
     elif sys.stderr.isatty():
         with _bar(total, label) as show:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,7 +100,7 @@ def _both(codes: ArrayLike, factors: ArrayLike) -> tuple[Codes, Levels]:
     return check_codes(z), f.astype(np.int64)
 
 
-def _real(what: str, values: ArrayLike) -> NDArray[np.generic]:
+def _real(what: str, values: ArrayLike) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -1,0 +1,118 @@
+"""One run of a study from beginning to end: trained, scored, and its codes kept if asked for.
+
+A job is names and numbers, so it crosses to other processes and machines as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from untwine.guards import computing_threads
+from untwine.registry import metrics
+from untwine.runs import is_finished, open_run, read_scores, run
+from untwine.scoring import evaluate_run
+from untwine.spec import Run
+from untwine.store import write_atomically, write_json
+
+KEPT = 1_000  # examples whose codes are kept for comparisons between models
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be done with one run."""
+
+    spec: Run
+    out: str  # the directory that holds the runs
+    metrics: tuple[str, ...] = ()
+    examples: int = 10_000
+    threads: int = 1
+    device: str = "cpu"
+    checkpoint_every: int = 1_000
+
+    @property
+    def path(self) -> Path:
+        return Path(self.out) / self.spec.directory
+
+    @property
+    def compares(self) -> bool:
+        """Whether models are to be compared with each other, which needs their codes."""
+        return "udr" in self.metrics
+
+    @property
+    def scored(self) -> tuple[str, ...]:
+        """The metrics of the model alone."""
+        return tuple(name for name in self.metrics if metrics.parse(name)[0].name != "udr")
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "spec": self.spec.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Job:
+        return cls(**{**data, "spec": Run.from_json(data["spec"]), "metrics": (*data["metrics"],)})
+
+
+def complete(job: Job) -> Path:
+    """Do what is left to do of a job; what is there already is not done again."""
+    os.environ["NUMBA_NUM_THREADS"] = str(job.threads)  # read when it is first imported
+    with threadpool_limits(job.threads), computing_threads(job.threads):
+        path = run(
+            job.spec,
+            job.out,
+            device=job.device,
+            threads=job.threads,
+            checkpoint_every=job.checkpoint_every,
+            quiet=True,
+        )
+        if job.scored:
+            evaluate_run(path, job.scored, n=job.examples, device=job.device)
+        if job.compares and not (path / "codes.npz").exists():
+            keep_codes(path)
+    (path / "failed.json").unlink(missing_ok=True)
+    return path
+
+
+def is_complete(job: Job) -> bool:
+    """Whether nothing is left to do of a job."""
+    if not is_finished(job.path) or (job.compares and not (job.path / "codes.npz").exists()):
+        return False
+    if not job.scored:
+        return True
+    kept = read_scores(job.path)
+    for choice in map(metrics.read, job.scored):
+        found = kept.get(metrics.label(choice))
+        how = {"params": dict(choice.params), "examples": job.examples}
+        if found is None or any(json.dumps(found[key]) != json.dumps(how[key]) for key in how):
+            return False
+    return True
+
+
+def keep_codes(path: Path) -> None:
+    """Write the codes of the same examples for every run on the same data, for comparisons."""
+    from untwine.representation import Representation
+
+    finished = open_run(path)
+    seen = Representation(finished.model, finished.data, n=KEPT, chunk=finished.spec.batch)
+    arrays = {"codes": seen.codes.astype(np.float32), "kl": seen.kl.astype(np.float32)}
+    write_atomically(
+        path / "codes.npz", lambda stream: np.savez(stream, allow_pickle=False, **arrays)
+    )
+
+
+def note_failure(job: Job, attempts: int, reason: str) -> None:
+    """Leave the reason of a failure in the run's directory."""
+    job.path.mkdir(parents=True, exist_ok=True)
+    write_json(job.path / "failed.json", {"attempts": attempts, "reason": reason})
+
+
+def told(error: BaseException) -> str:
+    """An error as a traceback."""
+    return "".join(traceback.format_exception(error))

@@ -1,0 +1,240 @@
+"""What a study's table says, and how sure one can be: pure functions of a table of runs.
+
+A table has a row for each run, with the columns of `DESCRIPTION`; all other numbers are scores.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Table = Any  # a pandas DataFrame or Series, whose own annotations know too little to be of help
+DESCRIPTION = ("model", "setting", "value", "data", "seed", "run", "seconds")
+RESAMPLED = 2_000  # times, for confidence intervals
+SURE = 0.95
+# The five scores that comparisons of disentangled models report, by their names here.
+USUAL = ("beta-vae-score", "factor-vae-score", "mig", "sap[svm]", "dci.disentanglement")
+ERRORS = ("reconstruction.squared_error", "reconstruction.cross_entropy", "reconstruction loss")
+
+
+def table_of(rows: Sequence[dict[str, Any]]) -> Table:
+    """A table from its rows."""
+    import pandas as pd
+
+    return pd.DataFrame(rows)
+
+
+def score_names(table: Table) -> list[str]:
+    """The columns that are scores of more than one value."""
+    names = [name for name in table.columns if name not in DESCRIPTION]
+    return [n for n in names if table[n].dtype.kind == "f" and table[n].nunique(dropna=True) > 1]
+
+
+def usual_scores(table: Table) -> list[str]:
+    """The five usual scores as far as they are there; all there are, where none of them is."""
+    there = score_names(table)
+    return [n for n in USUAL if n in there] or [
+        n for n in there if n not in ERRORS and "train" not in n
+    ]
+
+
+def summary(table: Table, by: Sequence[str], scores: Sequence[str]) -> Table:
+    """A row for each group and score: mean with its confidence interval, median, spread, runs."""
+
+    rows: list[dict[str, Any]] = []
+    for key, group in table.groupby(list(by), sort=False):
+        named = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))
+        for score in scores:
+            values = group[score].dropna().to_numpy(float)
+            if len(values):
+                rows.append({**named, "score": score, **described(values)})
+    return table_of(rows)
+
+
+def described(values: NDArray[np.float64]) -> dict[str, float]:
+    """Mean, its confidence interval, median, standard deviation, extremes and number."""
+    low, high = interval(values)
+    return {
+        "mean": float(values.mean()),
+        "low": low,
+        "high": high,
+        "median": float(np.median(values)),
+        "std": float(values.std()),
+        "least": float(values.min()),
+        "most": float(values.max()),
+        "runs": len(values),
+    }
+
+
+def interval(
+    values: NDArray[np.float64],
+    statistic: Callable[..., Any] = np.mean,
+    *,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """A bootstrap confidence interval of 95 %: percentiles of the statistic of resampled values.
+
+    >>> interval(np.array([1.0, 1.0, 1.0]))
+    (1.0, 1.0)
+    """
+    rng = np.random.default_rng(seed)
+    few = max(1, min(RESAMPLED, 4_000_000 // len(values)))
+    picked = values[rng.integers(len(values), size=(few, len(values)))]
+    low, high = np.quantile(statistic(picked, axis=1), [(1 - SURE) / 2, (1 + SURE) / 2])
+    return float(low), float(high)
+
+
+def rank_correlation(table: Table, scores: Sequence[str]) -> Table:
+    """Spearman's correlation between scores over runs, averaged over datasets."""
+    found = [group[list(scores)].rank().corr() for _, group in table.groupby("data")]
+    return sum(found[1:], found[0]) / len(found)
+
+
+def variance_shares(table: Table, score: str) -> dict[str, float]:
+    """How much of a score's variance the model, its parameters and the seed explain.
+
+    Within each dataset: the variance of the models' means, the variance of the settings' means
+    around their model's, and what is left between the seeds of a setting; then averaged.
+    """
+    shares = [_shares(group, score) for _, group in table.dropna(subset=[score]).groupby("data")]
+    known = [share for share in shares if share]
+    if not known:
+        return {}
+    return {key: float(np.mean([share[key] for share in known])) for key in known[0]}
+
+
+def _shares(group: Table, score: str) -> dict[str, float]:
+    total = group[score].var(ddof=0)
+    if not total > 0:
+        return {}
+    models = group.groupby("model")[score].transform("mean")
+    settings = group.groupby("setting")[score].transform("mean")
+    return {
+        "model": float(models.var(ddof=0) / total),
+        "parameter": float((settings - models).var(ddof=0) / total),
+        "seed": float((group[score] - settings).var(ddof=0) / total),
+    }
+
+
+def paired(table: Table, score: str, *, of: str = "model") -> Table:
+    """Every two models compared on the same data and seed, each by the mean of its settings.
+
+    The difference with its bootstrap interval, and the p value of Wilcoxon's signed-rank test,
+    corrected by Holm for the number of comparisons.
+    """
+    from scipy.stats import wilcoxon
+
+    means = table.groupby([of, "data", "seed"])[score].mean().unstack(of)
+    rows: list[dict[str, Any]] = []
+    for first, second in itertools.combinations(means.columns, 2):
+        gap = (means[first] - means[second]).dropna().to_numpy(float)
+        if len(gap) < 2:
+            continue
+        low, high = interval(gap)
+        p = 1.0 if not gap.any() else float(tuple(wilcoxon(gap))[1])
+        rows.append(
+            {
+                "first": first,
+                "second": second,
+                "difference": float(gap.mean()),
+                "low": low,
+                "high": high,
+                "p": p,
+                "pairs": len(gap),
+            }
+        )
+    found = table_of(rows)
+    if len(found):
+        found["p"] = holm(found["p"].to_numpy(float))
+    return found
+
+
+def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """p values corrected for their number by Holm's method.
+
+    >>> holm(np.array([0.01, 0.04, 0.03])).round(2).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p)
+    stepped = p[order] * np.arange(len(p), 0, -1)
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(1, np.maximum.accumulate(stepped))
+    return corrected
+
+
+def recommendations(table: Table, scores: Sequence[str], *, seed: int = 0) -> Table:
+    """For each dataset and score the setting with the best mean, and how likely it is the best.
+
+    The likelihood is the share of bootstrap samples, of seeds within each setting, in which its
+    mean is the highest.
+    """
+
+    rng = np.random.default_rng(seed)
+    rows: list[dict[str, Any]] = []
+    for data, group in table.groupby("data", sort=False):
+        for score in scores:
+            settings = {
+                str(name): values.dropna().to_numpy(float)
+                for name, values in group.groupby("setting", sort=False)[score]
+            }
+            settings = {name: values for name, values in settings.items() if len(values)}
+            if not settings:
+                continue
+            best, chance = _best(settings, rng)
+            found = described(settings[best])
+            rows.append(
+                {
+                    "data": data,
+                    "score": score,
+                    "setting": best,
+                    "mean": found["mean"],
+                    "low": found["low"],
+                    "high": found["high"],
+                    "runs": found["runs"],
+                    "chance": chance,
+                }
+            )
+    return table_of(rows)
+
+
+def _best(settings: dict[str, NDArray[np.float64]], rng: np.random.Generator) -> tuple[str, float]:
+    """The setting with the highest mean, and how often it has that in bootstrap samples."""
+    means = np.stack(
+        [
+            values[rng.integers(len(values), size=(RESAMPLED // 2, len(values)))].mean(1)
+            for values in settings.values()
+        ]
+    )
+    best = int(np.argmax([values.mean() for values in settings.values()]))
+    return list(settings)[best], float((means.argmax(0) == best).mean())
+
+
+def slope(table: Table, score: str) -> float:
+    """Spearman's correlation between the number that a model varies and a score.
+
+    Within each dataset, then averaged; NaN where nothing varies.
+    """
+    found = [
+        group["value"].map(number).corr(group[score], method="spearman")
+        for _, group in table.groupby("data")
+        if group["value"].nunique() > 1 and group[score].nunique() > 1
+    ]
+    return float(np.mean(found)) if found else float("nan")
+
+
+def number(value: object) -> float:
+    """A value as a number; NaN if it is none."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return float("nan")
+
+
+def pooled(table: Table, scores: Sequence[str]) -> Table:
+    """(datasets, models) the mean of all values of several scores, missing ones left out."""
+    long = table.melt(["data", "model"], list(scores), value_name="mean")
+    return long.pivot_table(index="data", columns="model", values="mean", sort=False)

@@ -1,0 +1,266 @@
+"""One HTML page that says what a study found, and its figures as files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from untwine import statistics, study_figures
+from untwine.errors import DataError
+from untwine.progress import progress
+from untwine.results import Folder, results
+from untwine.selection import higher_is_better, with_udr
+from untwine.statistics import Table
+from untwine.store import write_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """A figure or a table with a sentence that says what it shows."""
+
+    name: str
+    title: str
+    sentence: str
+    figure: Figure | None = None
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    svg: str = ""
+
+
+def write_study_report(
+    folder: Folder, *, published: Folder | None = None, quiet: bool = True
+) -> Path:
+    """Write `report/index.html` and `report/figures/` into a study's directory.
+
+    Args:
+        folder: the study.
+        published: results of others, drawn behind ours where model and score are the same.
+        quiet: no progress bar.
+
+    Returns:
+        the page
+    """
+    from jinja2 import Environment, StrictUndefined
+    from matplotlib import rc_context
+
+    table = results(folder)
+    table = table if folder.imported else with_udr(folder, table)
+    behind = None if published is None else results(published)
+    figures = folder.path / "report" / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    shown: list[Section] = []
+    with rc_context(study_figures.STYLE):
+        found = list(sections(table, behind))
+        with progress(len(found), "drawing", quiet=quiet) as show:
+            for section in found:
+                shown.append(_saved(section, figures))
+                show(len(shown), section.title)
+    template = resources.files("untwine").joinpath("templates/study.html").read_text("utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    html = environment.from_string(template).render(
+        study=folder.study,
+        runs=len(table),
+        planned=len(folder.study.runs) or len(table),
+        settings=table["setting"].nunique(),
+        models=table["model"].nunique(),
+        datasets=list(map(str, table["data"].unique())),
+        seeds=table["seed"].nunique(),
+        published=published.study.name if published else "",
+        sections=shown,
+    )
+    file = folder.path / "report" / "index.html"
+    write_bytes(file, html.encode())
+    return file
+
+
+def _saved(section: Section, folder: Path) -> Section:
+    """The section with its figure as SVG, which is also written to a file beside a PNG."""
+    if section.figure is None:
+        return section
+    stream = io.StringIO()
+    section.figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
+    text = stream.getvalue()
+    write_bytes(folder / f"{section.name}.svg", text.encode())
+    section.figure.savefig(folder / f"{section.name}.png", dpi=150)
+    return Section(section.name, section.title, section.sentence, svg=text[text.index("<svg") :])
+
+
+def sections(table: Table, behind: Table | None) -> Iterator[Section]:
+    """All that can be said of a table, the most asked for first."""
+    scores = statistics.usual_scores(table)
+    if not scores:
+        raise DataError("no score differs between the runs, so there is nothing to report")
+    yield best_settings(table, scores)
+    yield Section(
+        "by-model",
+        "Scores by model",
+        _leaders(table, scores),
+        study_figures.by_model(table, scores, behind),
+    )
+    yield model_table(table, scores)
+    if table["data"].nunique() > 1:
+        yield by_data(table, scores)
+    yield from _by_value(table, scores, behind)
+    yield Section(
+        "by-seed",
+        "Scores by seed",
+        _spread(table, scores),
+        study_figures.by_seed(table, scores),
+    )
+    yield from _relations(table, scores)
+
+
+def best_settings(table: Table, scores: list[str]) -> Section:
+    """A table of recommendations, with how sure they are."""
+    found = statistics.recommendations(table, scores)
+    rows = tuple(
+        (
+            str(r.data),
+            str(r.score),
+            str(r.setting),
+            f"{r.mean:.3f} [{r.low:.3f}, {r.high:.3f}]",
+            f"{100 * r.chance:.0f} %",
+        )
+        for r in found.itertuples()
+    )
+    sure = int((found["chance"] >= statistics.SURE).sum())
+    return Section(
+        "recommendations",
+        "What to use",
+        f"The setting with the best mean for each score, the 95 % interval of that mean, and how "
+        f"often it stays the best when seeds are drawn again. Only {sure} of {len(found)} choices "
+        "are sure at 95 %; the others need more seeds.",
+        header=("data", "score", "best setting", "mean", "stays best"),
+        rows=rows,
+    )
+
+
+def model_table(table: Table, scores: list[str]) -> Section:
+    found = statistics.summary(table, ["model"], scores)
+    models = list(dict.fromkeys(table["model"]))
+    cells = {(r.model, r.score): f"{r.mean:.3f}/{r.median:.3f}" for r in found.itertuples()}
+    rows = tuple((m, *(cells.get((m, s), "") for s in scores)) for m in models)
+    return Section(
+        "by-model-table",
+        "Mean and median by model",
+        "Over all settings, datasets and seeds of a model.",
+        header=("model", *scores),
+        rows=rows,
+    )
+
+
+def by_data(table: Table, scores: list[str]) -> Section:
+    best = list(statistics.pooled(table, scores).idxmax(axis=1).items())
+    leaders = {model for _, model in best}
+    told = (
+        f"{leaders.pop()} leads on all of them"
+        if len(leaders) == 1
+        else ("the leader differs: " + ", ".join(f"{model} on {data}" for data, model in best))
+    )
+    return Section(
+        "by-data",
+        "Scores by dataset",
+        f"The mean of {', '.join(scores)}; {told}.",
+        study_figures.by_data(table, scores),
+    )
+
+
+def _by_value(table: Table, scores: list[str], behind: Table | None) -> Iterator[Section]:
+    shown = [s for s in ("mig", "dci.disentanglement") if s in scores] or scores[:1]
+    shown += [error for error in statistics.ERRORS if error in statistics.score_names(table)][:1]
+    for score in shown:
+        figure = study_figures.by_value(table, score, behind)
+        if figure is not None:
+            rises = {m: statistics.slope(g, score) for m, g in table.groupby("model", sort=False)}
+            told = [f"{m} {'+' if r > 0 else '−'}{abs(r):.2f}" for m, r in rises.items() if r == r]
+            yield Section(
+                f"by-value-{score.replace('.', '-').replace(' ', '-')}",
+                f"{score} by parameter value",
+                f"Mean and one standard deviation over seeds. Rank correlation between the value "
+                f"and {score}: {', '.join(told)}.",
+                figure,
+            )
+
+
+def _relations(table: Table, scores: list[str]) -> Iterator[Section]:
+    wide = [*scores, *(["udr"] if "udr" in statistics.score_names(table) else [])]
+    if len(wide) > 1:
+        found = statistics.rank_correlation(table, wide)
+        pairs = found.where(np.triu(np.ones(found.shape), 1) > 0).stack()
+        high, low = pairs.idxmax(), pairs.idxmin()
+        yield Section(
+            "correlation",
+            "Do scores agree?",
+            f"Spearman's rank correlation over runs, averaged over datasets. {high[0]} and "
+            f"{high[1]} agree most ({pairs.max():.2f}), {low[0]} and {low[1]} least "
+            f"({pairs.min():.2f}).",
+            study_figures.correlation(table, wide),
+        )
+    shares = {s: statistics.variance_shares(table, s) for s in scores}
+    seed = np.mean([share["seed"] for share in shares.values() if share])
+    yield Section(
+        "variance",
+        "What explains a score?",
+        f"Shares of the variance within a dataset: between models, between the settings of a "
+        f"model, and between the seeds of a setting, which is {100 * seed:.0f} % on average.",
+        study_figures.shares(table, scores),
+    )
+    yield from _pairs_and_errors(table, scores)
+
+
+def _pairs_and_errors(table: Table, scores: list[str]) -> Iterator[Section]:
+    score = "mig" if "mig" in scores else scores[0]
+    figure = study_figures.comparisons(table, score)
+    if figure is not None:
+        found = statistics.paired(table, score)
+        sure = int((found["p"] < 0.05).sum())
+        yield Section(
+            "comparisons",
+            f"Models compared by {score}",
+            f"Differences on the same data and seed, with 95 % intervals. {sure} of {len(found)} "
+            "are beyond chance (filled; Wilcoxon's test, corrected by Holm).",
+            figure,
+        )
+    errors = [error for error in statistics.ERRORS if error in statistics.score_names(table)]
+    if errors:
+        goes = ", ".join(
+            f"{s} {table[errors[0]].corr(table[s], method='spearman'):+.2f}" for s in scores
+        )
+        yield Section(
+            "trade-off",
+            "Reconstruction against scores",
+            f"A dot for each run. Rank correlation of {errors[0]} with: {goes}.",
+            study_figures.trade_off(table, errors[0], scores),
+        )
+
+
+def _leaders(table: Table, scores: list[str]) -> str:
+    """Who has the best mean of each score."""
+    found = statistics.summary(table, ["model"], scores)
+    told: list[str] = []
+    for score in scores:
+        of = found[found["score"] == score]
+        sign = 1 if higher_is_better(score) else -1
+        best = of.loc[(sign * of["mean"]).idxmax()]
+        told.append(f"{best['model']} in {score} ({best['mean']:.3f})")
+    return f"Boxes are quartiles, lines medians, dots means. Best mean: {', '.join(told)}."
+
+
+def _spread(table: Table, scores: list[str]) -> str:
+    """How much seeds matter beside settings."""
+    means = table.groupby(["setting", "data"])[scores].agg(["mean", "std"])
+    ratio = {s: float(means[s]["std"].mean() / max(1e-12, means[s]["mean"].std())) for s in scores}
+    told = ", ".join(f"{s} {value:.1f}" for s, value in ratio.items() if value == value)
+    return (
+        "A dot for each run, a bar for the mean of a setting. The spread between seeds over the "
+        f"spread between settings: {told}."
+    )

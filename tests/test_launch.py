@@ -1,0 +1,147 @@
+"""Jobs in worker processes: what dies is tried again, and nothing is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from untwine.jobs import Job, is_complete
+from untwine.launch import launch
+from untwine.monitor import Tally
+from untwine.results import Folder, make_folder, open_folder, results, states
+from untwine.spec import plan
+from untwine.study import Study
+
+SMALL = {"network": "mlp", "steps": 6, "batch": 8, "latent": 2}
+
+
+def runs(count, **numbers):
+    return tuple(
+        plan("vae", "sprites(size=16)", seed=seed, **{**SMALL, **numbers}) for seed in range(count)
+    )
+
+
+def folder(tmp_path, count, metrics=("mig",), **numbers):
+    return make_folder(Study("study", runs(count, **numbers), metrics, examples=60), tmp_path)
+
+
+def scores(where: Folder):
+    table = results(where)
+    return dict(zip(table["run"], table["mig"], strict=True))
+
+
+def test_a_job_survives_json():
+    (spec,) = runs(1)
+    job = Job(spec, "runs", ("mig",), 60)
+    assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+
+
+def test_all_jobs_are_done_and_not_done_again(tmp_path):
+    where = folder(tmp_path, 3)
+    events = []
+    outcome = launch(where.jobs(), workers=2, watch=events.append)
+    assert len(outcome.done) == 3 and not outcome.failed
+    assert [event.kind for event in events].count("done") == 3
+    assert all(map(is_complete, where.jobs()))
+    assert {name: len(jobs) for name, jobs in states(where).items()} == {
+        "done": 3,
+        "running": 0,
+        "failed": 0,
+        "waiting": 0,
+    }
+    assert len(scores(open_folder(where.path))) == 3
+
+
+def test_an_added_metric_or_seed_leaves_work_only_for_itself(tmp_path):
+    where = folder(tmp_path, 1)
+    launch(where.jobs())
+    more = folder(tmp_path, 2)
+    assert [is_complete(job) for job in more.jobs()] == [True, False]
+    other = folder(tmp_path, 1, metrics=("mig", "udr"))
+    assert [is_complete(job) for job in other.jobs()] == [False]
+    launch(other.jobs())
+    assert (other.jobs()[0].path / "codes.npz").exists()
+
+
+def test_a_killed_worker_costs_one_retry_of_one_run(tmp_path):
+    where = folder(tmp_path, 2, steps=4000)
+    killed = []
+
+    def watch(event):
+        if event.kind == "step" and not killed:
+            killed.append(int(event.job.path.joinpath(".owner").read_text().split()[1]))
+            os.kill(killed[0], signal.SIGKILL)
+        events.append(event.kind)
+
+    events = []
+    outcome = launch(where.jobs(checkpoint_every=100), workers=2, watch=watch)
+    assert killed and events.count("retry") == 1
+    assert len(outcome.done) == 2 and not outcome.failed
+
+
+def test_a_run_that_cannot_be_done_is_left_with_its_reason(tmp_path):
+    where = folder(tmp_path, 2)
+    broken = where.jobs()[0]
+    broken.path.mkdir(parents=True)
+    (broken.path / "run.json").write_text("{}")
+    outcome = launch(where.jobs())
+    assert len(outcome.done) == 1 and list(outcome.failed) == [str(broken.path)]
+    reason = json.loads((broken.path / "failed.json").read_text())["reason"]
+    assert "Traceback" in reason
+    assert [len(found) for found in states(where).values()] == [1, 0, 1, 0]
+
+
+STUDY = """
+study: long
+models: {beta-vae: {beta: [1, 4]}}
+data: sprites(size=16)
+seeds: 2
+training: {network: mlp, steps: 1500, batch: 8, latent: 2}
+metrics: [mig]
+examples: 60
+"""
+
+
+def start(tmp_path):
+    (tmp_path / "long.yaml").write_text(STUDY)
+    words = ["study", "run", str(tmp_path / "long.yaml"), "--out", str(tmp_path), "--workers", "2"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "untwine", *words, "--checkpoint-every", "200"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_state(tmp_path):
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("long/runs/*/states/*.safetensors")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_study_goes_on_where_its_driver_was_stopped(tmp_path, how):
+    process = start(tmp_path)
+    wait_for_state(tmp_path)
+    process.send_signal(how)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == (130 if how != signal.SIGKILL else -9), err
+    again = start(tmp_path)
+    out, err = again.communicate(timeout=300)
+    assert again.returncode == 0, err
+    stopped = scores(open_folder(out.strip()))
+    jobs = open_folder(out.strip()).jobs(checkpoint_every=200)
+    alone = Folder(tmp_path / "alone", open_folder(out.strip()).study)
+    launch([j for j in alone.jobs() if j.spec.directory == jobs[0].spec.directory])
+    assert len(stopped) == 4
+    assert scores(alone)[jobs[0].spec.directory] == stopped[jobs[0].spec.directory]
+
+
+def test_the_tally_says_how_far_and_how_long():
+    tally = Tally(total=4, done=1)
+    assert tally.left is None and "1 of 4 done" in tally.summary()
