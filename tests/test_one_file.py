@@ -47,22 +47,20 @@ def toy_vae(*, weight: float = 1.0) -> Recipe:
 METRIC = '''
 """A toy metric."""
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from untwine.errors import DataError
-from untwine.metrics._information import check
+from untwine.metrics._arrays import check
 from untwine.registry import metric
 
 
 @metric(title="Toy score", paper="Nobody, 2026", url="https://example.org",
-        higher_is_better=True, range=(0.0, 1.0))
+        higher_is_better=True, range=(0.0, 1.0), unchanged_by=("permutation", "sign", "scale"))
 def toy_score(codes: ArrayLike, factors: ArrayLike) -> float:
-    """The mean over factors of the largest squared correlation with a latent (Nobody, 2026)."""
+    """The mean over factors of the largest squared correlation with a latent (Nobody, 2026).
+
+    Blind spots: all that is not linear.
+    """
     z, f = check(codes, factors)
-    f = f[:, f.std(0) > 0]
-    if not f.shape[1]:
-        raise DataError("no factor has more than one level")
     z = (z - z.mean(0)) / (z.std(0) + 1e-12)
     f = (f - f.mean(0)) / f.std(0)
     return float(((z.T @ f / len(z)) ** 2).max(0).mean())

@@ -46,6 +46,8 @@ def _read(path: Path, key: str) -> NDArray[Any]:
         raise DataError(f"there is no file at {path}")
     try:
         values = _load(path, key)
+    except DataError:
+        raise
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is not an .npy, .npz or .csv file of plain numbers") from error
     return values[:, None] if values.ndim == 1 else values
@@ -53,7 +55,8 @@ def _read(path: Path, key: str) -> NDArray[Any]:
 
 def _load(path: Path, key: str) -> NDArray[Any]:
     if path.suffix.lower() in {".csv", ".txt"}:
-        first = path.open().readline()
+        with path.open() as stream:
+            first = stream.readline()
         header = any(letter.isalpha() for letter in first.replace("e", "").replace("nan", ""))
         return np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)
     loaded = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 
 from untwine import pictures
-from untwine.metrics._information import discretise, entropy, mutual_information
 from untwine.registry import metrics, models
 from untwine.representation import Representation
 from untwine.runs import Finished, open_run
@@ -51,6 +50,7 @@ class ScoreRow:
     value: float
     better: str
     references: dict[str, float]
+    card: bool  # shown large: what a metric is known for
 
     def place(self, value: float) -> float:
         """Where a value stands between 0 and the perfect code's score, in percent."""
@@ -104,18 +104,23 @@ def score_rows(path: Path, n: int, quiet: bool) -> list[ScoreRow]:
     rows: list[ScoreRow] = []
     for label, found in evaluate_run(path, n=n, quiet=quiet).items():
         entry, _ = metrics.parse(label)
+        first = next(iter(found.values))
         for key, value in found.values.items():
-            references = {kind: values[key] for kind, values in found.references.items()}
+            references = {kind: v[key] for kind, v in found.references.items() if key in v}
+            card = key == first and (len(references) == 3 or entry.name == "reconstruction")
             better = "higher is better" if entry.facts["higher_is_better"] else "lower is better"
             variant = label.removeprefix(entry.name)
             name = f"{entry.title} {variant}".strip()
-            title = name if key == entry.name else f"{name}: {key.replace('_', ' ')}"
-            rows.append(ScoreRow(title, value, better, references))
+            alone = key.replace("_", "-") == entry.name
+            title = name if alone else f"{name}: {key.replace('_', ' ')}"
+            rows.append(ScoreRow(title, value, better, references, card))
     return rows
 
 
 def information_matrix(representation: Representation) -> NDArray[np.float64] | None:
     """(D, K) the share of each factor's entropy that each latent knows, or nothing."""
+    from untwine.metrics._information import discretise, entropy, mutual_information
+
     if representation.data.factors is None:
         return None
     factors = representation.factors

@@ -9,7 +9,7 @@ from untwine.metrics.udr import udr_scores
 from untwine.registry import metrics
 from untwine.results import Folder, results
 from untwine.schema import unknown
-from untwine.statistics import Table, score_names, usual_scores
+from untwine.statistics import DESCRIPTION, Table, score_names, usual_scores
 
 SHOWN = 10  # settings
 
@@ -36,7 +36,7 @@ def best_runs(folder: Folder, by: str) -> tuple[list[str], list[list[str]], str]
     table = results(folder)
     if not folder.imported:
         table = with_udr(folder, table)
-    if by not in score_names(table):
+    if by not in table or by in DESCRIPTION or table[by].isna().all():
         raise _no_score(folder, table, by)
     sign = 1 if higher_is_better(by) else -1
     rows: list[list[str]] = []
