@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 
 from untwine.compositions import partners
@@ -31,7 +32,7 @@ def metric_row(entry: Entry) -> list[str]:
         entry.name,
         entry.title,
         entry.paper,
-        f"{low:g} to {'∞' if high is None else f'{high:g}'}",
+        f"{'−∞' if low == -math.inf else f'{low:g}'} to {'∞' if high is None else f'{high:g}'}",
         better,
         ", ".join(entry.facts.get("variants", {})),
     ]

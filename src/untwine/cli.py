@@ -29,6 +29,7 @@ Out = Annotated[
 RunName = Annotated[str, typer.Argument(help="A run directory, or a part of its name.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps, or auto for the best there is.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+SHOWN = 3  # values of a metric in a table
 
 
 @app.command()
@@ -172,8 +173,9 @@ def score(
         typer.Option(help="Codes of another model for the same examples, for udr; repeatable."),
     ] = None,
     names: Annotated[
-        str, typer.Option("--metrics", help="Names with commas; all that apply by default.")
-    ] = "all",
+        str | None,
+        typer.Option("--metrics", help="Names with commas; all that apply by default."),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds over which the spread is told.")] = 5,
     rows: Annotated[int, typer.Option(min=6, help="Rows to score, if there are more.")] = 15_000,
     settings: Annotated[
@@ -189,7 +191,8 @@ def score(
     Each score stands beside its standard deviation over seeds, and what noise, a rotation of the
     true factors and the true factors themselves would get. A seed decides which rows are held back
     to test on (a third, unless files for that are given), which are taken when there are more than
-    --rows, and what a metric draws.
+    --rows, and what a metric draws. `--metrics all` adds every variant. The table shows the first
+    three values of a metric, --json and --csv show all.
 
     \b
     Examples:
@@ -227,8 +230,9 @@ def show_scores(scores: "dict[str, Score]", form: str) -> None:
         print(json.dumps({name: asdict(value) for name, value in scores.items()}))
         return
     spread = any(value.spread for value in scores.values())
+    few = SHOWN if form == "table" else None
     header = ["score", "value", *(["± seeds"] if spread else []), "random", "rotated", "perfect"]
-    rows = table_rows(scores, spread)
+    rows = table_rows(scores, spread, few)
     if form == "table":
         show_table(header, rows)
         return
@@ -238,7 +242,7 @@ def show_scores(scores: "dict[str, Score]", form: str) -> None:
     writer.writerows([[name.removeprefix("± ") for name in header], *rows])
 
 
-def table_rows(scores: "dict[str, Score]", spread: bool) -> list[list[str]]:
+def table_rows(scores: "dict[str, Score]", spread: bool, few: int | None) -> list[list[str]]:
     """A row per value: its name, and how noise, a rotation and the true factors would do."""
     from untwine.runs import value_name
 
@@ -255,7 +259,7 @@ def table_rows(scores: "dict[str, Score]", spread: bool) -> list[list[str]]:
             ),
         ]
         for name, score in scores.items()
-        for key, value in score.values.items()
+        for key, value in list(score.values.items())[:few]
     ]
 
 

@@ -151,10 +151,15 @@ class Registry:
         'mig'
         """
         variants: Mapping[str, Mapping[str, Value]] = self[choice.name].facts.get("variants", {})
-        for name, numbers in variants.items():
-            if all(choice.params[key] == value for key, value in numbers.items()):
-                return f"{choice.name}[{name}]"
-        return choice.name
+        fitting = [
+            name
+            for name, numbers in variants.items()
+            if all(choice.params[key] == value for key, value in numbers.items())
+        ]
+        if not fitting:
+            return choice.name
+        closest = max(fitting, key=lambda name: len(variants[name]))
+        return f"{choice.name}[{closest}]"
 
     def shortened(self, choice: Choice) -> dict[str, Any]:
         """The name with only those numbers that are not at their defaults."""

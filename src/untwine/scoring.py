@@ -285,7 +285,7 @@ def _same(kept: dict[str, Any], label: str, how: dict[str, Any]) -> bool:
 
 def score_rows(
     rows: Rows,
-    names: Names = "all",
+    names: Names = None,
     *,
     seeds: int = SEEDS,
     most: int = ROWS,
@@ -300,7 +300,7 @@ def score_rows(
 
     Args:
         rows: codes, and what is known about them.
-        names: of the metrics; all that apply, with every variant, by default.
+        names: of the metrics; all that apply by default, "all" for every variant too.
         seeds: how many.
         most: rows to score.
         quiet: no progress bars.

@@ -39,6 +39,7 @@ from untwine.errors import DataError
 LANES = 8  # trees that share the sums at the root
 INNER, SPLITS, LEAVES = 3, 7, 8  # of a tree of depth 3; node k has the children 2k + 1 and 2k + 2
 BLOCK = 256
+LARGEST = np.finfo(np.float32).max
 GAP = np.float32(1e-7)  # values no further apart than this are one value
 TIE = 1e-10  # gains that differ relatively by less are equal
 EPSILON = float(np.finfo(np.float64).eps)  # a node whose residuals vary less is a leaf
@@ -50,10 +51,9 @@ TO_INTEGER = 1.5 * 2.0**52  # a double this large has no room for fractions
 
 # Finite numbers throughout; sums may be reordered only where no equal gains depend on them.
 FINITE = {"contract", "nsz", "nnan", "ninf"}
+# What Python never calls goes without wrappers, which take half the time to compile.
 entry: Any = functools.partial(njit, cache=True, nogil=True, error_model="numpy")
-inner: Any = functools.partial(
-    entry, no_cpython_wrapper=True, no_cfunc_wrapper=True
-)  # to compile fast
+inner: Any = functools.partial(entry, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 compiled = inner()
 vectorised = inner(fastmath=FINITE)
 reordered = inner(fastmath=FINITE | {"reassoc"})
@@ -168,7 +168,7 @@ def boosted(
 
 def _single(codes: NDArray[np.floating]) -> NDArray[np.float32]:
     """(N, D) codes to (D, N) in single precision, which is what the reference's trees see."""
-    if np.abs(codes).max() > np.finfo(np.float32).max:
+    if np.abs(codes).max() > LARGEST:
         raise DataError("trees work in single precision, where some codes are infinite; scale them")
     return np.ascontiguousarray(codes.T, dtype=np.float32)
 
@@ -552,7 +552,7 @@ def _moments(r: Array) -> tuple[float, float]:
 @compiled
 def _pass_on(w: Scratch, k: int) -> None:
     """A node without a split leaves all its rows to its left child."""
-    w.features[k], w.cuts[k] = 0, np.float32(np.inf)
+    w.features[k], w.cuts[k] = 0, LARGEST
     left, right = 2 * k + 1, 2 * k + 2
     w.starts[left], w.stops[left] = w.starts[k], w.stops[k]
     w.starts[right], w.stops[right] = w.stops[k], w.stops[k]
@@ -676,7 +676,7 @@ def _walk(
     best, at = least, -1
     k, n, mean, count = node.k, node.n, node.mean, node.rows_before
     deviation: Any = node.before - mean * count
-    last = np.float32(np.inf)
+    last = LARGEST
     for j in range(len(order)):
         i = order[j]
         here = nodes[i] == k
