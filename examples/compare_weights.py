@@ -16,6 +16,6 @@ for beta in (1, 4, 16):
     )
     path = untwine.run(run, "runs", quiet=True)  # a finished run is reused
     model = untwine.open_run(path).model
-    scores = untwine.evaluate(model, data, n=2000)
+    scores = untwine.evaluate(model, data, ["mig", "reconstruction"], n=2000)
     gap, error = scores["mig"].values["mig"], scores["reconstruction"].values["squared_error"]
     print(f"beta {beta:2}: gap {gap:.3f}, squared error {error:.4f}")
