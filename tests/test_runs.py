@@ -244,7 +244,7 @@ def test_the_list_of_runs_tells_their_state_and_survives_a_broken_one(tmp_path):
 
 def test_only_new_metrics_are_computed(tmp_path, monkeypatch):
     path = untwine.run(spec(), tmp_path, **OPTIONS)
-    first = evaluate_run(path, ["mig"], n=50)
+    first = evaluate_run(path, ["mig", "sap"], n=50)
     monkeypatch.setattr("untwine.metrics.mig", None)
     calls = []
     monkeypatch.setattr(
@@ -253,7 +253,7 @@ def test_only_new_metrics_are_computed(tmp_path, monkeypatch):
             calls.append(choice.name) or score(rep, choice)
         ),
     )
-    both = evaluate_run(path, ["mig", "reconstruction"], n=50)
+    both = evaluate_run(path, ["mig", "sap", "reconstruction"], n=50)
     assert both["mig"] == first["mig"] and calls == ["reconstruction"]
 
 

@@ -58,8 +58,6 @@ def launch_on_ray(
             task.options(num_cpus=job.threads).remote(job.to_json(), runs): (number, job)
             for number, job in enumerate(todo)
         }
-        for number, job in pending.values():
-            watch(Event("start", job, number))
         try:
             outcome = _collect(ray, pending, retries, watch)
         except KeyboardInterrupt:

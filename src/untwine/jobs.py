@@ -5,7 +5,7 @@ A job is names and numbers, so it crosses to other processes and machines as JSO
 
 from __future__ import annotations
 
-import json
+import functools
 import os
 import traceback
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from untwine.guards import computing_threads
-from untwine.registry import metrics
+from untwine.registry import Choice, metrics
 from untwine.runs import is_finished, open_run, read_scores, run
-from untwine.scoring import evaluate_run
+from untwine.scoring import evaluate_run, kept_params
 from untwine.spec import Run
 from untwine.store import write_atomically, write_json
 
@@ -50,7 +50,7 @@ class Job:
     @property
     def scored(self) -> tuple[str, ...]:
         """The metrics of the model alone."""
-        return tuple(name for name in self.metrics if metrics.parse(name)[0].name != "udr")
+        return tuple(name for name in self.metrics if _chosen(name).name != "udr")
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "spec": self.spec.to_json()}
@@ -87,12 +87,19 @@ def is_complete(job: Job) -> bool:
     if not job.scored:
         return True
     kept = read_scores(job.path)
-    for choice in map(metrics.read, job.scored):
+    for choice in map(_chosen, job.scored):
         found = kept.get(metrics.label(choice))
-        how = {"params": dict(choice.params), "examples": job.examples}
-        if found is None or any(json.dumps(found[key]) != json.dumps(how[key]) for key in how):
+        if found is None or found["examples"] != job.examples:
+            return False
+        if found["params"] != kept_params(choice):
             return False
     return True
+
+
+@functools.cache
+def _chosen(name: str) -> Choice:
+    """A metric with all its numbers; thousands of jobs ask for the same few."""
+    return metrics.read(name)
 
 
 def keep_codes(path: Path) -> None:

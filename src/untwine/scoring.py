@@ -261,7 +261,7 @@ def evaluate_run(
     )
     chosen = choose(names, representation, Settings.read(settings))
     how = {
-        metrics.label(c): {"params": dict(c.params), "examples": n, "seed": seed} for c in chosen
+        metrics.label(c): {"params": kept_params(c), "examples": n, "seed": seed} for c in chosen
     }
     with locked(path):
         kept = read_scores(path)
@@ -276,6 +276,11 @@ def evaluate_run(
         for label in how
         if _same(kept, label, how)
     }
+
+
+def kept_params(choice: Choice) -> dict[str, Any]:
+    """A metric's numbers as they come back from JSON."""
+    return json.loads(json.dumps(dict(choice.params)))
 
 
 def _same(kept: dict[str, Any], label: str, how: dict[str, Any]) -> bool:
