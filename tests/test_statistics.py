@@ -10,7 +10,7 @@ from untwine.published import import_published
 from untwine.results import Folder, open_folder, results
 from untwine.selection import best_runs
 from untwine.study import Study
-from untwine.study_report import write_study_report
+from untwine.study_report import on_same_data, write_study_report
 
 FIVE = list(statistics.USUAL)
 
@@ -115,6 +115,13 @@ def test_the_report_draws_every_figure_and_says_what_it_shows(tmp_path):
         assert f'id="{name}"' in text
     assert "b in mig" in text and "64 runs" in text
     assert "<script" not in text and 'src="' not in text and "<link" not in text
+
+
+def test_published_runs_are_those_on_the_same_data():
+    behind = pd.DataFrame({"data": ["dsprites", "cars3d"]})
+    ours = pd.DataFrame({"data": ["sprites(size=32)"]})
+    assert list(on_same_data(behind, ours)["data"]) == ["dsprites"]
+    assert len(on_same_data(behind, pd.DataFrame({"data": ["faces"]}))) == 2
 
 
 def test_a_report_of_runs_without_differences_is_refused(tmp_path):

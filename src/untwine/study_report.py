@@ -54,7 +54,7 @@ def write_study_report(
 
     table = results(folder)
     table = table if folder.imported else with_udr(folder, table)
-    behind = None if published is None else results(published)
+    behind = None if published is None else on_same_data(results(published), table)
     figures = folder.path / "report" / "figures"
     figures.mkdir(parents=True, exist_ok=True)
     shown: list[Section] = []
@@ -74,12 +74,30 @@ def write_study_report(
         models=table["model"].nunique(),
         datasets=list(map(str, table["data"].unique())),
         seeds=table["seed"].nunique(),
-        published=published.study.name if published else "",
+        published=published_name(published, behind),
         sections=shown,
     )
     file = folder.path / "report" / "index.html"
     write_bytes(file, html.encode())
     return file
+
+
+def published_name(published: Folder | None, behind: Table | None) -> str:
+    """Which published runs are drawn behind ours."""
+    if published is None or behind is None:
+        return ""
+    return f"{published.study.name} on {', '.join(map(str, behind['data'].unique()))}"
+
+
+def on_same_data(behind: Table, table: Table) -> Table:
+    """Published runs on the datasets of ours, by name; drawn sprites count as dSprites.
+
+    Where none is the same, all of them.
+    """
+    names = {str(name).partition("(")[0] for name in table["data"].unique()}
+    names |= {"dsprites"} if "sprites" in names else set()
+    same = behind[behind["data"].isin(names)]
+    return same if len(same) else behind
 
 
 def _saved(section: Section, folder: Path) -> Section:
