@@ -11,7 +11,7 @@ import numpy as np
 from untwine.data import Dataset, Factors
 from untwine.datasets._files import File, cache_directory, is_published, obtain, offline
 from untwine.errors import DataError, UntwineError
-from untwine.registry import WRITTEN, Choice, Entry, datasets
+from untwine.registry import Choice, Entry, datasets
 from untwine.spec import Settings, load, locate
 from untwine.store import write_bytes
 
@@ -87,10 +87,9 @@ def needs(choice: Choice) -> Iterator[tuple[str, File]]:
 
 def _parts(choice: Choice) -> Iterator[Choice]:
     """The datasets that a choice names in its parameters, as `of=mnist` does."""
-    for name, p in datasets[choice.name].parameters.items():
-        written = WRITTEN.fullmatch(str(choice.params[name])) if p.type is str else None
-        if written and name not in {"path", "digest"} and written["name"] in datasets:
-            yield datasets.read(str(choice.params[name]))
+    for name in datasets[choice.name].expressions if not choice.params.get("path") else ():
+        entry, given = locate(str(choice.params[name]))
+        yield datasets.choose(entry.name, **given)
 
 
 def chosen(data: str, settings: Iterable[str] = ()) -> Choice:

@@ -20,7 +20,7 @@ from untwine.errors import ParameterError, UnknownNameError, UntwineError
 from untwine.schema import Parameter, Value
 
 WRITTEN = re.compile(
-    r"(?P<name>[\w-]+)(?:\[(?P<variant>[^\[\]]*)\])?(?:\((?P<given>.*)\))?", re.DOTALL
+    r"(?P<name>[\w-]+)(?:\[(?P<variant>[^\[\]]*)\])?\s*(?:\((?P<given>.*)\))?", re.DOTALL
 )
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,6 +54,12 @@ class Entry:
     @property
     def parameters(self) -> dict[str, Parameter]:
         return schema.parameters_of(self.function)
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The parameters that name other datasets: those whose default does."""
+        named = {name: WRITTEN.fullmatch(str(p.default)) for name, p in self.parameters.items()}
+        return tuple(name for name, found in named.items() if found and found["name"] in datasets)
 
     @property
     def description(self) -> str:
@@ -187,6 +193,8 @@ def _arguments(entry: Entry, text: str) -> dict[str, Value]:
         if key not in entry.parameters:
             known = entry.parameters
             raise UnknownNameError(schema.unknown(f"parameter of {entry.name}", key, known))
+        if key in given:
+            raise ParameterError(f"{entry.name}.{key} is set twice; set it once")
         try:
             given[key] = entry.parameters[key].parse(value.strip())
         except ParameterError as error:

@@ -21,6 +21,7 @@ from untwine.schema import written
 from untwine.scoring import evaluate_run
 from untwine.spec import Run
 from untwine.store import write_bytes
+from untwine.vae import forked
 
 ACTIVE = 0.05  # nats of KL below which a latent counts as unused
 REACH, TRAVERSAL_STEPS = 2.5, 11
@@ -140,7 +141,8 @@ def latent_rows(
 ) -> list[LatentRow]:
     """What changes in an image as each latent moves from −2.5 to 2.5."""
     data, model = finished.data, finished.model
-    start = data.take(data.draw(1, np.random.default_rng(SEED)))[0].to(representation.device)
+    with forked(SEED):
+        start = data.take(data.draw(1, np.random.default_rng(SEED)))[0].to(representation.device)
     images = model.traverse(start, torch.linspace(-REACH, REACH, TRAVERSAL_STEPS))
     rows: list[LatentRow] = []
     for d, kl in enumerate(representation.kl):
@@ -156,7 +158,8 @@ def latent_rows(
 def reconstructions(finished: Finished) -> str:
     """Images above what the model makes of them."""
     data = finished.data
-    x = data.take(data.draw(SHOWN, np.random.default_rng(SEED)))
+    with forked(SEED):
+        x = data.take(data.draw(SHOWN, np.random.default_rng(SEED)))
     device = next(finished.model.parameters()).device
     pair = torch.stack([x, finished.model.reconstruct(x.to(device)).cpu()])
     return pictures.inline(pictures.grid(pair.numpy()))

@@ -25,7 +25,6 @@ from untwine.schema import Parameter, Value, written
 from untwine.vae import VAE, Recipe, forked
 
 FILES = ("path", "painting")  # parameters of datasets that name files
-EXPRESSIONS = ("of", "first", "second")  # and those that name other datasets
 BOUNDS = {
     "latent": (1, 10_000),
     "batch": (1, 10**9),
@@ -234,7 +233,7 @@ def plan(
     given = asked.of(source)
     for twice in place.keys() & given.keys():
         raise ParameterError(f"{twice} is set by {data} already; do not set it again")
-    chosen = datasets.choose(source.name, **{**place, **_absolute(given)})
+    chosen = datasets.choose(source.name, **{**place, **_absolute(source, given)})
     loaded = load(chosen)
     pieces = design(model, loaded, asked, network=network, likelihood=likelihood, others=[source])
     digest = {"digest": loaded.digest} if loaded.digest else {}
@@ -247,10 +246,10 @@ def plan(
     )
 
 
-def _absolute(params: Mapping[str, Value]) -> dict[str, Value]:
+def _absolute(entry: Entry, params: Mapping[str, Value]) -> dict[str, Value]:
     """The same with paths that mean the same from any directory."""
     files = {key: value for key in FILES if (value := params.get(key))}
-    inner = {key: value for key in EXPRESSIONS if (value := params.get(key))}
+    inner = {key: value for key in entry.expressions if (value := params.get(key))}
     return {
         **params,
         **{key: str(Path(str(value)).expanduser().resolve()) for key, value in files.items()},
@@ -278,12 +277,15 @@ def model_names(text: str) -> list[str]:
 
 def locate(data: str) -> tuple[Entry, dict[str, Value]]:
     """The dataset that a text names, or the one that reads this path, with what the text sets."""
+    data = data.strip()
+    if data.replace("_", "-") in datasets:  # a folder of that name is ./NAME
+        return datasets[data], {}
     path = Path(data).expanduser()
     match = WRITTEN.fullmatch(data)
     if match and match["given"] is not None and not path.exists():
         entry, given = datasets.parse(data)
-        return entry, _absolute(given)
-    if data not in datasets and path.is_dir():
+        return entry, _absolute(entry, given)
+    if path.is_dir():
         return datasets["folder"], {"path": str(path.resolve())}
     if path.suffix.lower() in {".npy", ".npz"}:
         return datasets["array"], {"path": str(path.resolve())}
@@ -374,4 +376,4 @@ def dataset(name: str, /, **params: Value) -> Dataset:
     torch.Size([1, 32, 32])
     """
     source, place = locate(name)
-    return load(datasets.choose(source.name, **{**place, **_absolute(params)}))
+    return load(datasets.choose(source.name, **{**place, **_absolute(source, params)}))

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 import untwine
-from untwine.datasets._toys import (
+from untwine.errors import ParameterError
+from untwine.registry import datasets
+from untwine.toys import (
     INSIDE,
     SQUARE,
     STAR,
@@ -15,8 +17,6 @@ from untwine.datasets._toys import (
     share_between,
     share_in_hole,
 )
-from untwine.errors import ParameterError
-from untwine.registry import datasets
 
 OUTLINES = list(INSIDE)
 

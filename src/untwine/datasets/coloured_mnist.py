@@ -67,6 +67,7 @@ class Coloured:
     "Features in Variational Autoencoders, arXiv:2005.05496, 2020",
     examples="60,000 of 3x28x28",
     factors=("digit", "colour"),
+    standin="digits",
 )
 def coloured_mnist(
     *,

@@ -106,6 +106,7 @@ class SeriesOrder:
     "Generative Models, arXiv:2012.08234, 2020",
     examples="60,000 of 1x28x28",
     factors=("digit",),
+    standin="digits",
 )
 def digit_series(
     *,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import IO
 
@@ -12,18 +13,10 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from untwine.data import Bits, Dataset, Factors, factor_table
-from untwine.datasets._files import (
-    File,
-    cache_directory,
-    check_digest,
-    digest_of,
-    existing,
-    obtain,
-)
+from untwine.datasets._files import File, cached, check_digest, digest_of, existing, obtain
 from untwine.datasets.sprites import FACTORS
 from untwine.errors import DataError
 from untwine.registry import dataset
-from untwine.store import write_atomically
 
 NAME = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
 FILE = File(
@@ -57,10 +50,14 @@ def _packed_images(archive: zipfile.ZipFile) -> NDArray[np.uint8]:
     if len(shape) != 3 or shape[2] % 8 or dtype != np.uint8:
         raise DataError(f"imgs must be bytes of shape (N, 64, 64), not {dtype} {shape}")
     n, height, width = shape
+    if not n:
+        raise DataError(f"{archive.filename} holds no images")
     packed = np.empty((n, height, width // 8), dtype=np.uint8)
     for start in range(0, n, BLOCK):
         count = min(BLOCK, n - start)
         block = np.frombuffer(stream.read(count * height * width), dtype=np.uint8)
+        if block.size < count * height * width:
+            raise DataError(f"{archive.filename} ends in the middle of its images")
         if block.max(initial=0) > 1:
             raise DataError("imgs must hold zeros and ones")
         packed[start : start + count] = np.packbits(block.reshape(count, height, width), axis=-1)
@@ -108,13 +105,14 @@ def dsprites(*, path: str = "", digest: str = "") -> Dataset:
         digest: of the file, filled in by a run that names a path.
     """
     file = existing(path, "dSprites file") if path else obtain("dsprites", [FILE])[0]
+    if not file.is_file():
+        raise DataError(f"{path} is not a file; give the dSprites .npz itself")
     found = check_digest(path, digest, digest_of([("", file.read_bytes())]))
-    bits = cache_directory() / f"dsprites-{found}.npy"
-    with _open(file) as archive:
-        if not bits.exists():
-            packed = _packed_images(archive)
-            bits.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(bits, lambda stream: np.save(stream, packed))
-        values = np.load(bits, mmap_mode="c")
-        factors = _factors(archive, len(values))
-    return Dataset(Bits(torch.from_numpy(values)), factors, digest=found if path else "")
+    try:
+        with _open(file) as archive:
+            values = cached("dsprites", found, lambda: {"images": _packed_images(archive)})
+            factors = _factors(archive, len(values["images"]))
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{file} is damaged ({error}); fetch it again") from error
+    source = Bits(torch.from_numpy(values["images"]))
+    return Dataset(source, factors, digest=found if path else "")

@@ -32,6 +32,7 @@ FILES = published(
     examples="60,000 and 10,000 of 1x28x28",
     factors=("class",),
     files=FILES,
+    standin="digits",
 )
 def fashion_mnist(
     *,

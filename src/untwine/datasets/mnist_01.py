@@ -31,6 +31,8 @@ def repeated(digit: NDArray[np.integer], zeros: float) -> NDArray[np.int64]:
     zero, one = np.flatnonzero(digit == 0), np.flatnonzero(digit == 1)
     if zeros in (0, 1):
         return one if zeros == 0 else zero
+    if not len(zero) or not len(one):
+        return np.empty(0, np.int64)
     if zeros * len(one) >= (1 - zeros) * len(zero):
         n_zero, n_one = len(one) * zeros / (1 - zeros), len(one)
     else:
@@ -52,6 +54,7 @@ def repeated(digit: NDArray[np.integer], zeros: float) -> NDArray[np.int64]:
     "VAEs, ICLR 2022",
     examples="13,484 of 1x28x28",
     factors=("digit",),
+    standin="digits",
 )
 def mnist_01(*, of: str = "mnist", zeros: Share = 0.5, digest: str = "") -> Dataset:
     """Zeros and ones of a digit dataset in a given proportion (Miao et al., 2022).

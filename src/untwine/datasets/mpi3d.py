@@ -100,6 +100,7 @@ def _block(stream: IO[bytes], path: Path, shape: tuple[int, ...]) -> NDArray[np.
     files=tuple(FILES.values()),
     standin="shapes3d-render",
     examples="1,036,800 of 3x64x64",
+    factors=NAMES,
 )
 def mpi3d(
     *,

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from untwine.data import Dataset
 from untwine.datasets._files import (
-    File,
     cache_directory,
     check_digest,
     digest_of,
@@ -20,10 +19,11 @@ from untwine.datasets._files import (
     existing,
 )
 from untwine.datasets._variants import InColour, base, crops, painted, pictured
+from untwine.datasets.sprites import FACTORS
 from untwine.registry import dataset
 from untwine.schema import Range
 
-PAINTING = File("the_scream.jpg")  # any picture of it will do: it is in the public domain
+PAINTING = "the_scream.jpg"  # in the cache; any picture of it will do
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Screaming(InColour):
 
 def _painting(path: str, size: int) -> tuple[NDArray[np.uint8], str]:
     """The picture and its digest."""
-    file = existing(path, "picture") if path else cache_directory() / PAINTING.name
+    file = existing(path, "picture") if path else cache_directory() / PAINTING
     if path or file.is_file():
         return pictured(file, size), digest_of_files([file])
     return painted(size), "painted"
@@ -56,8 +56,8 @@ def _painting(path: str, size: int) -> tuple[NDArray[np.uint8], str]:
     licence="Apache-2.0 (dSprites); the painting is in the public domain",
     citation="Locatello et al., Challenging Common Assumptions in the Unsupervised Learning of "
     "Disentangled Representations, ICML 2019; Matthey et al., dSprites, 2017",
-    files=(PAINTING,),
     examples="737,280 of 3x64x64",
+    factors=FACTORS.names,
 )
 def scream_dsprites(
     *,
@@ -84,6 +84,6 @@ def scream_dsprites(
     data = base("scream-dsprites", of, size, path, "")
     picture, known = _painting(painting, size)
     found = digest_of([("sprites", data.digest.encode()), ("painting", known.encode())])
-    check_digest(painting or str(cache_directory() / PAINTING.name), digest, found)
+    check_digest(painting or str(cache_directory() / PAINTING), digest, found)
     scene = torch.from_numpy(picture.astype(np.float32) / 255)
     return replace(data, source=Screaming(data.source, scene), digest=found)

@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from untwine.data import Dataset, Factors, from_arrays
-from untwine.datasets._toys import (
+from untwine.errors import ParameterError
+from untwine.registry import dataset
+from untwine.schema import Count, Natural, NonNegative, Positive, Range
+from untwine.toys import (
     SIZE,
     SQUARE,
     STAR,
@@ -20,9 +23,6 @@ from untwine.datasets._toys import (
     on_infinity,
     on_polygon,
 )
-from untwine.errors import ParameterError
-from untwine.registry import dataset
-from untwine.schema import Count, Natural, NonNegative, Positive, Range
 
 MIAO = {
     "paper": "Miao et al., 2022",
