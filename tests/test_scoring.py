@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import untwine
@@ -14,7 +15,14 @@ from untwine.cli import app
 from untwine.errors import DataError, IncompatibleError
 from untwine.registry import metrics
 from untwine.representation import Representation, Rows
-from untwine.scoring import applicable, compute, reference_codes, score_rows, some_rows
+from untwine.scoring import (
+    applicable,
+    compute,
+    mixing,
+    reference_codes,
+    score_rows,
+    some_rows,
+)
 
 QUICK = ["mig", "modularity", "factor-vae-score", "active-units"]
 
@@ -141,6 +149,72 @@ def test_bad_input_is_one_sentence(files, words, sentence, monkeypatch):
     result = command(*words)
     assert result.exit_code != 0 and isinstance(result.exception, untwine.UntwineError)
     assert sentence in str(result.exception)
+
+
+def test_rows_to_test_on_are_never_among_those_learned_from(tiny):
+    few = untwine.dataset("digits")
+    for data in (few, tiny):
+        seen = Representation(untwine.build("vae", data, network="mlp"), data, n=1000)
+        assert len(seen.index) == 1000 and len(seen.test_index) == 500
+        assert not np.isin(seen.test_index, seen.index).any()
+
+
+def test_one_name_for_two_scores_is_refused(files):
+    rows = read_rows(files / "codes.npy", files / "factors.npy")
+    with pytest.raises(untwine.ParameterError, match="asked for 2 times"):
+        score_rows(rows, ["mig(bins=5)", "mig(bins=30)"])
+    with pytest.raises(untwine.ParameterError, match="no metric is named"):
+        score_rows(rows, [])
+
+
+@pytest.mark.parametrize(
+    ("first", "rows"), [("1.5E-05,2", 2), ("NaN,1", 2), ("0,1", 1), ("a,b", 1)]
+)
+def test_only_a_header_is_taken_for_one(tmp_path, first, rows):
+    (tmp_path / "c.csv").write_text(f"{first}\n3,4\n")
+    assert len(read_rows(tmp_path / "c.csv").codes) == rows
+
+
+def test_a_seed_whose_rows_are_refused_is_left_out(capsys):
+    factors = np.zeros((40, 1), int)
+    order = np.random.default_rng(0).permutation(40)  # by which seed 0 holds rows back
+    factors[order[[0, -1]]] = 1
+    rows = Rows(np.random.default_rng(0).standard_normal((40, 2)), factors)
+    found = score_rows(rows, ["explicitness", "mig"], seeds=8)
+    assert set(found) == {"explicitness", "mig"} and "is left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_the_rotated_reference_mixes_every_factor_into_every_latent(k):
+    turn = mixing(k)
+    assert np.allclose(turn @ turn.T, np.eye(k)) and (np.abs(turn).max(0) < 0.95).all()
+    assert "rotated" not in reference_codes(np.arange(6)[:, None] % 2)
+
+
+def test_a_reference_that_refuses_does_not_cost_the_score():
+    factors = np.random.default_rng(0).integers(3, size=(300, 2))
+    rows = Rows(np.hstack([factors] * 3) + 0.1, factors)
+    found = score_rows(rows, ["downstream(method=boosting, remove=2, sizes=50)"], seeds=1)
+    assert next(iter(found.values())).values
+
+
+def test_one_archive_may_hold_codes_and_factors(tmp_path):
+    np.savez(tmp_path / "both.npz", codes=np.zeros((4, 2)), factors=np.arange(4))
+    assert read_rows(tmp_path / "both.npz").factors.shape == (4, 1)
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3, 4)])
+def test_arrays_that_are_no_tables_are_refused(tmp_path, shape):
+    np.save(tmp_path / "odd.npy", np.zeros(shape))
+    with pytest.raises(DataError, match="are tables"):
+        read_rows(tmp_path / "odd.npy")
+
+
+def test_tensors_with_gradients_and_little_precision_are_taken():
+    codes = torch.randn(50, 2, requires_grad=True)
+    factors = torch.arange(50) % 3
+    assert metrics["mig"].function(codes, factors) >= 0
+    assert metrics["mig"].function(codes.bfloat16(), factors) >= 0
 
 
 def test_large_files_are_not_read_whole(tmp_path):

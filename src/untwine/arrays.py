@@ -26,6 +26,8 @@ def read_rows(
         raise DataError("--test-codes and --test-factors come together; give both or neither")
     if test_codes is not None and factors is None:
         raise DataError("rows to test on need factors to learn from; give FACTORS as well")
+    if factors is None and _holds_both(codes):
+        factors = codes
     rows = Rows(
         _read(codes, "codes"),
         None if factors is None else _read(factors, "factors"),
@@ -40,6 +42,14 @@ def read_rows(
     return rows
 
 
+def _holds_both(path: Path) -> bool:
+    """Whether one .npz has codes and factors."""
+    if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return {"codes.npy", "factors.npy"} <= set(archive.namelist())
+
+
 def _read(path: Path, key: str) -> NDArray[Any]:
     """One array of a file, a column of numbers as (N, 1)."""
     if not path.is_file():
@@ -50,14 +60,17 @@ def _read(path: Path, key: str) -> NDArray[Any]:
         raise
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is not an .npy, .npz or .csv file of plain numbers") from error
+    if values.ndim not in (1, 2):
+        raise DataError(f"{path} has shape {values.shape}; codes and factors are tables (N, D)")
     return values[:, None] if values.ndim == 1 else values
 
 
 def _load(path: Path, key: str) -> NDArray[Any]:
     if path.suffix.lower() in {".csv", ".txt"}:
         with path.open() as stream:
-            first = stream.readline()
-        header = any(letter.isalpha() for letter in first.replace("e", "").replace("nan", ""))
+            cells = stream.readline().strip().split(",")
+        numbered = cells == [str(i) for i in range(len(cells))] and len(cells) > 1
+        header = numbered or not all(map(_is_number, cells))
         return np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)
     loaded = np.load(path, mmap_mode="r", allow_pickle=False)
     if isinstance(loaded, np.ndarray):
@@ -67,6 +80,14 @@ def _load(path: Path, key: str) -> NDArray[Any]:
     if key not in loaded.files:
         raise DataError(f"{path} holds {', '.join(loaded.files)}; name one of them {key!r}")
     return loaded[key]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _same_length(

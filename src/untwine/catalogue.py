@@ -90,7 +90,7 @@ def markdown_table(kind: str) -> str:
 def page(kind: str, name: str) -> str:
     """Everything about one entry as text: what it is, its parameters, what it changes."""
     registry, header, row = KINDS[kind]
-    entry = registry[name]
+    entry, _ = registry.parse(name)
     lines = [f"{entry.name}: {entry.title}", f"{entry.paper}  {entry.url}".rstrip(), ""]
     lines += [_without_examples(entry), ""]
     if entry.parameters:

@@ -202,17 +202,20 @@ def score(
       untwine score a.npy --against b.npy --against c.npy --metrics udr
     """
     from untwine.arrays import read_rows
-    from untwine.scoring import score_rows
+    from untwine.scoring import part_scored, score_rows
 
     if as_json and as_csv:
         raise ParameterError("--json and --csv exclude each other; choose one")
     given = read_rows(codes, factors, test_codes, test_factors, against or [])
-    if len(given.codes) > rows:
-        say(f"scored on {rows:,} of {len(given.codes):,} rows for each seed; --rows sets how many")
+    used, there = part_scored(given, rows)
+    if used < there:
+        say(f"scored on {used:,} of {there:,} rows for each seed; --rows sets how many")
     found = score_rows(
         given, listed(names), seeds=seeds, most=rows, quiet=quiet, settings=settings or []
     )
     show_scores(found, "json" if as_json else "csv" if as_csv else "table")
+    if not found:
+        raise typer.Exit(1)
 
 
 def listed(names: str | None) -> list[str] | str | None:

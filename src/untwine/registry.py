@@ -146,6 +146,8 @@ class Registry:
         variants: Mapping[str, Mapping[str, Value]] = entry.facts.get("variants", {})
         if not name:
             return {}
+        if not variants:
+            raise UnknownNameError(f"{entry.name} has no variants; write {entry.name} alone")
         if name not in variants:
             raise UnknownNameError(schema.unknown(f"variant of {entry.name}", name, variants))
         return variants[name]

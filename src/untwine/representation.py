@@ -62,6 +62,22 @@ class Rows:
         return hasattr(self, need) and not (need == "factors" and self.factors is None)
 
 
+def parted(data: Dataset, n: int, held: int, seed: int) -> tuple[Levels, Levels]:
+    """Positions of n random examples, and of others to test on: none is in both.
+
+    Of data with many more examples than that, both are drawn anew, and what was drawn twice is
+    drawn again; of less, a third is set apart first. Within one part an example may come twice.
+    """
+    rng = np.random.default_rng(seed)
+    if len(data) >= 10 * (n + held):
+        first = data.draw(n, rng)
+        others = data.draw(2 * held, np.random.default_rng(mix(seed, 1)))
+        return first, others[~np.isin(others, first)][:held]
+    apart = np.random.default_rng(mix(seed, 1)).permutation(len(data))
+    third = max(1, len(data) // 3)
+    return rng.choice(apart[third:], n), rng.choice(apart[:third], held)
+
+
 class Representation:
     """A model on a sample of its data. Everything is computed on first use and kept."""
 
@@ -82,8 +98,7 @@ class Representation:
         self.model = model.to(self.device)
         self.data = data.to(self.device)
         self.seed, self.quiet, self.chunk = seed, quiet, chunk
-        self.index = data.draw(n, np.random.default_rng(seed))
-        self.test_index = data.draw(max(2, n // 2), np.random.default_rng(mix(seed, 1)))
+        self.index, self.test_index = parted(data, n, max(2, n // 2), seed)
 
     def has(self, need: str) -> bool:
         """Whether a metric that asks for this can be computed."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.data import Dataset
-from untwine.errors import DataError, IncompatibleError, UntwineError
+from untwine.errors import DataError, IncompatibleError, ParameterError, UntwineError
 from untwine.guards import locked
 from untwine.progress import progress
 from untwine.registry import Choice, Entry, metrics
@@ -65,15 +67,26 @@ def reference_codes(
     every = factors if test_factors is None else np.concatenate([factors, test_factors])
     _, f = check(every, every)
     standard = (f - f.mean(0)) / f.std(0)
-    rotation, _ = np.linalg.qr(rng.standard_normal((f.shape[1], f.shape[1])))
+    rotation = mixing(f.shape[1])
     codes = {
         "perfect": standard,
         "rotated": standard @ rotation,
         "random": rng.standard_normal(f.shape),
     }
+    if f.shape[1] == 1:
+        del codes["rotated"]  # one factor cannot be turned
     if test_factors is None:
         return {kind: Rows(z, f) for kind, z in codes.items()}
     return {kind: Rows(z[:n], f[:n], z[n:], f[n:]) for kind, z in codes.items()}
+
+
+def mixing(k: int) -> NDArray[np.float64]:
+    """(k, k) an orthogonal matrix in which every axis has a part of every other.
+
+    The cosine transform: a turn by 45 degrees for two factors.
+    """
+    at, of = np.meshgrid(np.arange(k) + 0.5, np.arange(k))
+    return np.cos(np.pi * at * of / k) * np.where(of, np.sqrt(2 / k), np.sqrt(1 / k))
 
 
 def score(subject: Subject, choice: Choice) -> Score:
@@ -104,8 +117,10 @@ def _references(
         total.update(part.tobytes())
     known = total.hexdigest()
     if known not in _REFERENCES:
-        codes = reference_codes(factors, test)
-        _REFERENCES[known] = {kind: compute(code, choice) for kind, code in codes.items()}
+        _REFERENCES[known] = {}
+        for kind, code in reference_codes(factors, test).items():
+            with contextlib.suppress(UntwineError):  # what suits the codes need not suit these
+                _REFERENCES[known][kind] = compute(code, choice)
     return {kind: dict(values) for kind, values in _REFERENCES[known].items()}
 
 
@@ -159,10 +174,19 @@ def choose(names: Names, subject: Subject, settings: Settings) -> list[Choice]:
     every variant.
     """
     chosen = [metrics.parse(name) for name in _names(names, subject)]
+    if not chosen:
+        raise ParameterError("no metric is named; write --metrics mig, or leave it out for all")
     settings.check({entry.name: entry for entry, _ in chosen}.values())
-    return [
+    found = [
         metrics.choose(entry.name, **{**given, **settings.of(entry)}) for entry, given in chosen
     ]
+    for label, count in Counter(map(metrics.label, found)).items():
+        if count > 1:
+            raise ParameterError(
+                f"{label} is asked for {count} times, with numbers that no name tells apart; "
+                "score them one after the other"
+            )
+    return found
 
 
 def _names(names: Names, subject: Subject) -> list[str]:
@@ -316,10 +340,20 @@ def score_rows(
     found: dict[str, Score] = {}
     strict = names not in (None, "all")
     for choice, first in each_score(subjects[0], choices, strict=strict, quiet=quiet):
-        others = [] if _is_exact(choice, subjects) else subjects[1:]
-        again = [compute(other, _seeded(choice, seed)) for seed, other in enumerate(others, 1)]
+        again = list(_again(choice, subjects))
         found[metrics.label(choice)] = replace(first, spread=_spread([first.values, *again]))
     return found
+
+
+def _again(choice: Choice, subjects: list[Rows]) -> Iterator[dict[str, float]]:
+    """The values of the other seeds; one whose rows are refused is told and left out."""
+    if _is_exact(choice, subjects):
+        return
+    for seed, other in enumerate(subjects[1:], 1):
+        try:
+            yield compute(other, _seeded(choice, seed))
+        except UntwineError as error:
+            warn(f"seed {seed} of {metrics.label(choice)} is left out: {error}")
 
 
 def _spread(values: list[dict[str, float]]) -> dict[str, float]:
@@ -355,6 +389,16 @@ def some_rows(rows: Rows, most: int, seed: int) -> Rows:
         None if rows.test_factors is None else rows.test_factors[test],
         tuple(other[train] for other in rows.others),
     )
+
+
+def part_scored(rows: Rows, most: int) -> tuple[int, int]:
+    """How many rows are scored, and how many there are, those to test on included."""
+    used = some_rows(rows, most, 0)
+    counts = [
+        len(part.codes) + (0 if part.test_codes is None else len(part.test_codes))
+        for part in (used, rows)
+    ]
+    return counts[0], counts[1]
 
 
 def _pick(values: NDArray[Any] | None, most: int, rng: np.random.Generator) -> NDArray[np.int64]:

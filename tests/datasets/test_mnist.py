@@ -45,7 +45,7 @@ def write_idx(root, packed=True):
         for name, values in arrays.items():
             content = idx(values)
             file = root / (f"{name}.gz" if packed else name)
-            file.write_bytes(gzip.compress(content) if packed else content)
+            file.write_bytes(gzip.compress(content, mtime=0) if packed else content)
     return root
 
 
@@ -101,7 +101,7 @@ def test_files_in_the_cache_must_be_the_published_ones(tmp_path):
         ("images-idx3", idx(np.zeros((60, 28, 28)))[:-5], "cut short"),
         ("images-idx3", idx(np.zeros((59, 28, 28))), "59 images but .* 60 labels"),
         ("labels-idx1", idx(np.full(60, 10)), "has the label 10"),
-        ("labels-idx1", gzip.compress(idx(np.zeros(60)))[:-9], "is damaged"),
+        ("labels-idx1", gzip.compress(idx(np.zeros(60)), mtime=0)[:-9], "is damaged"),
     ],
 )
 def test_odd_files_are_refused_in_a_sentence(small, tmp_path, name, content, sentence):

@@ -102,12 +102,20 @@ def _both(codes: ArrayLike, factors: ArrayLike) -> tuple[Codes, Levels]:
 
 def _real(what: str, values: ArrayLike) -> NDArray[Any]:
     try:
-        array = np.asarray(values)
+        array = np.asarray(plain(values))
     except ValueError as error:
         raise DataError(f"{what} must be an array: {error}") from error
     if array.dtype.kind not in "biuf":
         raise DataError(f"{what} must be real numbers, not {array.dtype}")
     return array
+
+
+def plain(values: Any) -> Any:
+    """A torch tensor as one that NumPy takes, from any device, gradient and precision."""
+    if not hasattr(values, "detach"):
+        return values
+    values = values.detach().cpu()
+    return values.float() if str(values.dtype) in {"torch.bfloat16", "torch.float16"} else values
 
 
 def _changing(f: Levels) -> NDArray[np.bool_]:

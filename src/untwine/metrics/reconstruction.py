@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError
+from untwine.metrics._arrays import plain
 from untwine.registry import metric
 
 SMALLEST = 1e-7  # probabilities are kept this far from 0 and 1, so that logarithms are finite
@@ -36,7 +37,7 @@ def reconstruction(images: ArrayLike, reconstructions: ArrayLike) -> dict[str, f
     >>> reconstruction(np.ones((2, 1, 4, 4)), np.full((2, 1, 4, 4), 0.5))["squared_error"]
     0.25
     """
-    x, y = np.asarray(images, dtype=np.float64), np.asarray(reconstructions, dtype=np.float64)
+    x, y = _real(images), _real(reconstructions)
     if x.shape != y.shape or not x.size:
         raise DataError(
             f"images and reconstructions must have one shape, not {x.shape} and {y.shape}"
@@ -46,3 +47,10 @@ def reconstruction(images: ArrayLike, reconstructions: ArrayLike) -> dict[str, f
         p = y.clip(SMALLEST, 1 - SMALLEST)
         scores["cross_entropy"] = float(-(x * np.log(p) + (1 - x) * np.log1p(-p)).mean())
     return scores
+
+
+def _real(values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(plain(values))
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise DataError("images and reconstructions must be finite numbers")
+    return array.astype(np.float64)
