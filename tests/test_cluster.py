@@ -4,9 +4,11 @@ import time
 
 import pytest
 
+from untwine.errors import ParameterError
 from untwine.jobs import Job, is_complete
-from untwine.mirror import is_address, mirrored, pull, push
+from untwine.mirror import is_address, mirrored, pull, push, send
 from untwine.results import Folder, make_folder, results
+from untwine.runs import read_json
 from untwine.spec import plan
 from untwine.study import Study
 
@@ -90,8 +92,52 @@ def test_a_run_that_is_refused_leaves_its_reason(cluster, tmp_path):
     (broken,) = where.jobs()
     broken.path.mkdir(parents=True)
     (broken.path / "run.json").write_text("{}")
-    outcome = launch_on_ray(where.jobs(), quiet=True)
-    assert list(outcome.failed) and (broken.path / "failed.json").exists()
+    outcome = launch_on_ray(where.jobs(), workers=1, quiet=True)
+    assert list(outcome.failed) and read_json(broken.path / "failed.json")["attempts"] == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_no_node_can_do_is_refused(cluster, tmp_path):
+    from untwine.cluster import launch_on_ray
+
+    where = folder(tmp_path, 1, 5)
+    with pytest.raises(ParameterError, match="no node of the Ray cluster has 2 CPUs and 0 GPUs"):
+        launch_on_ray(where.jobs(threads=2), quiet=True)
+    with pytest.raises(ParameterError, match="1 CPUs and 3 GPUs"):
+        launch_on_ray(where.jobs(), gpus=3, quiet=True)
+
+
+class Tasks:
+    """Enough of Ray to count tasks: each ends when it is waited for."""
+
+    def __init__(self, *messages):
+        self.messages, self.pending, self.most = list(messages), 0, 0
+
+    def submit(self, job):
+        self.pending += 1
+        self.most = max(self.most, self.pending)
+        return object()
+
+    def wait(self, references, **how):
+        self.pending -= 1
+        return references[:1], references[1:]
+
+    def get(self, reference):
+        return self.messages.pop(0)
+
+
+def test_tasks_are_limited_and_unexpected_failures_are_tried_again(tmp_path):
+    from untwine.cluster import _work
+    from untwine.launch import Ledger
+
+    failed, done = {"kind": "failed", "reason": "why"}, {"kind": "done"}
+    tasks, events = Tasks(failed, done, done, failed, done, failed), []
+    jobs = folder(tmp_path, 4, 5).jobs()
+    ledger = Ledger(jobs, 1, events.append)
+    outcome = _work(tasks, ledger, tasks.submit, 2, events.append)
+    assert tasks.most == 2 and [event.kind for event in events].count("start") == 6
+    assert len(outcome.done) == 3 and list(outcome.failed) == [str(jobs[3].path)]
+    assert read_json(jobs[3].path / "failed.json") == {"attempts": 2, "reason": "why"}
 
 
 def test_a_mirror_brings_back_what_was_there_and_sends_what_is_new(tmp_path):
@@ -105,6 +151,25 @@ def test_a_mirror_brings_back_what_was_there_and_sends_what_is_new(tmp_path):
         assert (second.path / "states" / "1").read_text() == "one"
     pull(address, [job])
     assert (job.path / "done.json").exists() and not (job.path / "states").exists()
+
+
+def test_a_failure_that_was_overcome_is_gone_there_and_here(tmp_path):
+    address = f"file://{tmp_path / 'bucket'}"
+    job = Job(plan("vae", "sprites(size=16)", steps=5, **SMALL), str(tmp_path / "here"))
+    job.path.mkdir(parents=True)
+    (job.path / "failed.json").write_text("{}")
+    send(address, job, "failed.json")
+    pull(address, [job])
+    assert (job.path / "failed.json").exists()
+    with mirrored(address, job) as again:
+        (again.path / "failed.json").unlink()
+        (again.path / "scores.json").write_text("1")
+    pull(address, [job])
+    assert not (job.path / "failed.json").exists()
+    with mirrored(address, job) as more:
+        (more.path / "scores.json").write_text("2")
+    pull(address, [job])
+    assert (job.path / "scores.json").read_text() == "2"
 
 
 def test_pushing_follows_what_is_removed(tmp_path):

@@ -1,6 +1,8 @@
 """Jobs in worker processes: what dies is tried again, and nothing is lost."""
 
+import contextlib
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -9,10 +11,12 @@ import time
 
 import pytest
 
+from untwine.errors import DataError
+from untwine.guards import locked
 from untwine.jobs import Job, is_complete
-from untwine.launch import launch
+from untwine.launch import _Teller, launch
 from untwine.monitor import Tally
-from untwine.results import Folder, make_folder, open_folder, results, states
+from untwine.results import Folder, failure, make_folder, open_folder, results, states
 from untwine.spec import plan
 from untwine.study import Study
 
@@ -93,6 +97,71 @@ def test_a_run_that_cannot_be_done_is_left_with_its_reason(tmp_path):
     reason = json.loads((broken.path / "failed.json").read_text())["reason"]
     assert "Traceback" in reason
     assert [len(found) for found in states(where).values()] == [1, 0, 1, 0]
+
+
+def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
+    where = folder(tmp_path, 2)
+    held = where.jobs()[0]
+    held.path.mkdir(parents=True)
+    with locked(held.path):
+        outcome = launch(where.jobs())
+    assert outcome.busy == [held] and len(outcome.done) == 1
+    assert not outcome.failed and not (held.path / "failed.json").exists()
+
+
+def test_a_run_that_becomes_free_is_done_at_the_end(tmp_path):
+    where = folder(tmp_path, 2)
+    held = where.jobs()[0]
+    held.path.mkdir(parents=True)
+    events = []
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(locked(held.path))
+
+        def watch(event):
+            events.append(event.kind)
+            if event.kind == "done":
+                stack.close()
+
+        outcome = launch(where.jobs(), watch=watch)
+    assert "busy" in events and len(outcome.done) == 2 and not outcome.busy
+
+
+def test_a_worker_whose_driver_is_gone_goes_on_until_it_is_asked_to_save():
+    here, there = multiprocessing.Pipe()
+    here.close()
+    _Teller(there).tell("training", 1, 2, "")
+
+
+@pytest.mark.filterwarnings("error")
+def test_damaged_files_cost_only_their_own_run(tmp_path, capsys):
+    where = folder(tmp_path, 3, metrics=("mig", "udr"))
+    launch(where.jobs())
+    scored, coded, _ = where.jobs()
+    (scored.path / "scores.json").write_text("{")
+    (scored.path / "failed.json").write_text("{")
+    (coded.path / "codes.npz").write_bytes((coded.path / "codes.npz").read_bytes()[:100])
+    assert [is_complete(job) for job in where.jobs()] == [False, False, True]
+    assert len(results(where)) == 2 and "scores.json is damaged" in capsys.readouterr().err
+    assert states(where)["failed"] == [scored] and "damaged" in failure(scored)
+    outcome = launch(where.jobs())
+    assert list(outcome.failed) == [str(scored.path)] and is_complete(coded)
+
+
+def test_a_study_remembers_where_its_runs_are(tmp_path):
+    study = Study("study", runs(1), ("mig",), examples=60)
+    shared = make_folder(study, tmp_path, runs=str(tmp_path / "shared"))
+    assert shared.runs == tmp_path / "shared"
+    assert make_folder(study, tmp_path).runs == open_folder(shared.path).runs == shared.runs
+    moved = make_folder(study, tmp_path, runs="memory://bucket")
+    assert moved.remote and open_folder(moved.path).runs == moved.path / "runs"
+
+
+def test_a_study_does_not_take_the_directory_of_imported_results(tmp_path):
+    where = folder(tmp_path, 0)
+    (where.path / "imported.csv").write_text("model\n")
+    folder(tmp_path, 0)
+    with pytest.raises(DataError, match="were imported; give the study another name"):
+        folder(tmp_path, 1)
 
 
 STUDY = """

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from untwine import statistics
-from untwine.errors import DataError, UnknownNameError
+from untwine.errors import DataError, ParameterError, UnknownNameError
 from untwine.published import import_published
-from untwine.results import Folder, open_folder, results
+from untwine.results import Folder, make_folder, open_folder, results
 from untwine.selection import best_runs
 from untwine.study import Study
-from untwine.study_report import on_same_data, write_study_report
+from untwine.study_report import at_same_values, on_same_data, sections, write_study_report
 
 FIVE = list(statistics.USUAL)
 
@@ -85,6 +85,68 @@ def test_recommendations_name_the_best_setting_with_its_chance():
     assert (found[found["score"] == "sap[svm]"]["chance"] < 0.95).any()
 
 
+def test_recommendations_of_errors_are_the_lowest():
+    found = statistics.recommendations(table(), ["reconstruction.squared_error"])
+    assert all("beta=1" in setting and "beta=2" not in setting for setting in found["setting"])
+    for score in ("reconstruction loss", "kl", "fid"):
+        assert not statistics.higher_is_better(score)
+
+
+def test_settings_that_are_equal_have_no_winner():
+    found = statistics.recommendations(table().assign(mig=0.5), ["mig"])
+    assert set(found["setting"]) == {"all are equal"} and found["chance"].isna().all()
+
+
+def test_one_seed_tells_no_uncertainty():
+    assert np.isnan(statistics.interval(np.array([1.0]))).all()
+    found = {section.name: section for section in sections(table(seeds=1), None)}
+    assert "One seed" in found["recommendations"].sentence
+    assert found["recommendations"].rows[0][3].endswith("[–]")
+    assert found["recommendations"].rows[0][4] == "–"
+    assert "One seed" in found["variance"].sentence and "One seed" in found["by-seed"].sentence
+
+
+def test_the_other_scores_follow_the_usual_ones():
+    more = table().assign(**{"modularity": table()["mig"], "dci.informativeness_train": 0.1})
+    more["mig at 0.5"] = more["kl"] = more["udr"] = more["dci.informativeness_train"] = more["mig"]
+    assert statistics.usual_scores(more) == ["mig", "sap[svm]", "modularity"]
+
+
+def test_rank_correlation_is_of_the_runs_that_have_both():
+    part = table()
+    part.loc[part.index[::3], "mig"] = np.nan
+    part.loc[part["data"] == "y", "mig"] = np.nan
+    pair = ["mig", "reconstruction.squared_error"]
+    there: statistics.Table = part[pair].dropna()
+    expected = there.rank().corr().iloc[0, 1]
+    assert statistics.rank_correlation(part, pair).iloc[0, 1] == pytest.approx(expected)
+
+
+def test_the_report_bears_a_dataset_of_one_run_and_scores_that_are_missing():
+    whole = table()
+    few = whole[(whole["data"] == "x") | (whole["run"] == "a-1-y-0")]
+    missing = whole.assign(mig=whole["mig"].where(whole["data"] == "x"))
+    for part in (few, missing):
+        found = {section.name: section.sentence for section in sections(part, None)}
+        assert "nan" not in "".join(found.values()) and "correlation" in found
+
+
+def test_datasets_are_compared_by_scores_of_one_direction():
+    fid = table().assign(fid=1000 * (table()["model"] == "b") + table()["sap[svm]"])
+    found = {section.name: section.sentence for section in sections(fid, None)}
+    assert "b leads" in found["by-data"] and "fid" not in found["by-data"]
+    only = fid[[*fid.columns[:6], "fid"]]
+    assert "a leads" in next(s.sentence for s in sections(only, None) if s.name == "by-data")
+
+
+def test_settings_of_several_numbers_have_no_slope():
+    several = table().assign(setting=table()["setting"] + " c=" + (table()["seed"] % 2).map(str))
+    assert np.isnan(statistics.slope(several[several["model"] == "a"], "mig"))
+    shown = next(s for s in sections(several, None) if s.name == "by-value-mig")
+    assert "Rank correlation" not in shown.sentence and shown.figure is not None
+    assert shown.figure.axes[0].get_xticklabels()[0].get_text() == "beta=1 c=0"
+
+
 def test_slope_is_the_rank_correlation_with_the_value():
     assert statistics.slope(table()[table()["model"] == "a"], "mig") > 0.8
     assert np.isnan(statistics.slope(table()[table()["value"] == 1], "mig"))
@@ -124,6 +186,23 @@ def test_published_runs_are_those_on_the_same_data():
     assert len(on_same_data(behind, pd.DataFrame({"data": ["faces"]}))) == 2
 
 
+def test_published_boxes_are_of_our_values():
+    behind = pd.DataFrame({"model": ["a", "a", "b"], "value": [1.0, 3.0, 3.0]})
+    ours = pd.DataFrame({"model": ["a", "b"], "value": ["1", "2"]})
+    assert list(at_same_values(behind, ours)["value"]) == [1.0, 3.0]
+
+
+def test_a_study_with_runs_is_not_written_over(tmp_path):
+    make_folder(Study("own", (), ()), tmp_path)
+    (tmp_path / "mine.csv").write_text(table().to_csv(index=False))
+    with pytest.raises(DataError, match="runs of its own"):
+        import_published([tmp_path / "mine.csv"], "own", tmp_path)
+    with pytest.raises(ParameterError, match="plain name"):
+        import_published([tmp_path / "mine.csv"], "../own", tmp_path)
+    for _ in range(2):
+        import_published([tmp_path / "mine.csv"], "mine", tmp_path)
+
+
 def test_a_report_of_runs_without_differences_is_refused(tmp_path):
     same = table().assign(mig=0.5).drop(columns=["sap[svm]", "reconstruction.squared_error"])
     with pytest.raises(DataError, match="nothing to report"):
@@ -140,6 +219,21 @@ def test_best_names_the_run_to_use(tmp_path):
         best_runs(folder, "udr")
     with pytest.raises(UnknownNameError, match="did you mean 'mig'"):
         best_runs(folder, "mog")
+
+
+def test_best_tells_of_every_dataset_and_sorts_by_the_number(tmp_path):
+    small = table().assign(mig=lambda t: 1e-7 * t["mig"], udr=0.5)
+    _, rows, sentence = best_runs(saved(tmp_path, small), "mig")
+    assert [row[1] for row in rows] == ["x"] * 4 + ["y"] * 4 and rows[0][2].endswith("e-08")
+    assert [row[0] for row in rows[:2]] == ["b beta=2", "b beta=1"]
+    assert "on x\nuse b-2-y" in sentence
+
+
+def test_best_names_no_winner_where_all_are_equal(tmp_path):
+    folder = saved(tmp_path, table().assign(udr=0.5))
+    _, _, sentence = best_runs(folder, "udr")
+    assert sentence.splitlines()[0].startswith("all 4 settings have the same mean udr on x")
+    assert "use" not in sentence and "correlation" not in sentence
 
 
 @pytest.mark.parametrize(

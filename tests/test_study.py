@@ -18,6 +18,7 @@ training: {network: mlp, steps: 5, batch: 8, latent: 3}
 metrics: [mig]
 examples: 50
 """
+REST = "data: sprites(size=16)\ntraining: {network: mlp, batch: 8}"
 
 
 def study(text, scale=""):
@@ -92,9 +93,17 @@ def test_every_mistake_is_told_at_once_with_its_line():
         sedes: 3
         """
     )
-    for line, word in [(6, "sprits"), (7, "seeds"), (8, "step"), (9, "variant"), (10, "sedes")]:
-        assert any(f"line {line}:" in row and word in row for row in told.splitlines()), told
-    assert "5 mistakes" in told
+    words = ["'bta'", "'beta-vea'", "", "sprits", "seeds", "'step'", "variant", "sedes"]
+    for line, word in enumerate(words, 3):
+        found = [row for row in told.splitlines() if f"line {line}:" in row and word in row]
+        assert bool(found) == bool(word), told
+    assert "7 mistakes" in told
+
+
+def test_mistakes_in_models_are_told_where_no_data_can_be_opened():
+    told = mistakes("models: {beta-vae: {bta: 4}}\ndata: sprits\ntraining: {lr: fast}")
+    assert "3 mistakes" in told and "line 1: there is no setting named 'bta'" in told
+    assert "line 2: there is no dataset named 'sprits'" in told and "line 3: lr must" in told
 
 
 def test_mistakes_in_settings_name_the_line_of_the_parameter():
@@ -122,6 +131,55 @@ def test_settings_that_cannot_be_built_are_told_before_anything_runs():
 def test_a_batch_larger_than_the_data_is_a_mistake():
     told = mistakes(BASE.replace("batch: 8", "batch: 999999"))
     assert "cannot be drawn" in told
+
+
+def test_a_single_model_needs_no_list():
+    assert [run.model_name for run in study(f"models: vae\n{REST}").runs] == ["vae"]
+    assert len(study(f"models:\n  vae:\n    training:\n{REST}").runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "sentence"),
+    [
+        ("models: {beta-vae: 4}", 1, "beta-vae must hold"),
+        ("models:\n  beta-vae: [1, 4]", 2, "beta-vae must hold"),
+        ("models:\n  vae:\n    training: {stepz: 3}", 3, "did you mean 'steps'"),
+        ("models:\n  vae:\n    training: 5", 3, "training must hold"),
+        ("models:\n  vae:\n    training: {latent: 0}", 3, "latent must be"),
+        ("models: vae\nscales: {a: {training: 5}}", 2, "training must hold"),
+        ("models: vae\nscales: {a: {training: {step: 5}}}", 2, "did you mean 'steps'"),
+        ("models: vae\nscales: {a: {training: {lr: fast}}}", 2, "lr must be a number"),
+        ("models: vae\nscales: {a: {training: {lr: }}}", 2, "lr has no value"),
+        ("models: vae\nscales: {a: {training: {network: 5}}}", 2, "network must be a name"),
+        ("models: vae\nscales: {a: }", 2, "the scale a must hold entries"),
+        ("models: vae\nscales: [a]", 2, "scales must hold"),
+        ("models:\n  beta-vae:\n    zip: [1, 2]", 3, "zip must hold"),
+        ("models:\n  beta-vae:\n    beta: 1\n    zip: {beta: [3]}", 4, "write it once"),
+        ("models:\n  beta-vae:\n    zip:\n      bta: [3]", 4, "'bta'"),
+        ("models:\n  beta-vae:\n    beta: []", 3, "beta has no value"),
+        ("models: vae\nstudy: ../../evil", 2, "plain name"),
+        ("models: vae\nstudy:", 2, "plain name"),
+        ("models: vae\nseeds: []", 2, "seeds must be"),
+        ("models: vae\nmetrics:", 2, "some metrics"),
+        ("models: vae\nmetrics:\n- mig\n- mig(bins=10)", 4, "both told as mig"),
+        ("models: vae\nmetrics:\n- mig\n- clustering", 4, "no clusters"),
+        ("models: vae\nmetrics: batch-classification", 2, "no latent that a group shares"),
+    ],
+)
+def test_plausible_slips_are_mistakes_with_their_line(text, line, sentence):
+    told = mistakes(f"{text}\n{REST}", "a" if "scales" in text else "")
+    assert "a mistake" in told and f"line {line}: " in told and sentence in told, told
+
+
+def test_a_mistake_is_told_of_the_word_itself_and_not_of_a_part_of_it():
+    told = mistakes("models:\n  beta-vae:\n    beta: 1\n    width: x\n    bta: 2\n" + REST)
+    assert "line 5: there is no setting named 'bta'" in told
+    assert "2 mistakes" in told and "line 4: mlp.width must be" in told
+
+
+def test_an_entry_that_is_there_twice_names_the_file():
+    with pytest.raises(Mistakes, match=r"mine.yaml has a mistake:\n  line 2: seeds is there twice"):
+        parse("seeds: 1\nseeds: 2", "mine.yaml")
 
 
 @pytest.mark.parametrize(

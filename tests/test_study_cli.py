@@ -6,6 +6,9 @@ from typer.testing import CliRunner
 
 from untwine.cli import app
 from untwine.errors import DataError, ParameterError, UntwineError
+from untwine.guards import locked
+from untwine.results import make_folder
+from untwine.study import read_study
 
 
 def command(*words):
@@ -37,6 +40,52 @@ def test_a_plan_names_the_runs_and_what_they_take():
 def test_status_counts_the_runs(studies):
     result = command("status", NAME, "--out", studies)
     assert "done\t6" in result.stdout and "failed\t0" in result.stdout
+
+
+STUDY = """
+study: tiny
+models: vae
+data: sprites(size=16)
+training: {network: mlp, steps: 5, batch: 8, latent: 2}
+metrics: [mig]
+examples: 60
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A study of one run that was not started, and its only job."""
+    (tmp_path / "tiny.yaml").write_text(STUDY)
+    folder = make_folder(read_study(str(tmp_path / "tiny.yaml")), tmp_path)
+    (job,) = folder.jobs()
+    job.path.mkdir(parents=True)
+    return tmp_path / "tiny.yaml", job
+
+
+def test_a_run_of_another_process_is_told_and_no_failure(tiny, tmp_path):
+    file, job = tiny
+    with locked(job.path):
+        result = command("run", file, "--out", tmp_path, "-q")
+    assert result.exit_code == 0 and "0 of 1 runs done" in result.stderr
+    assert "1 run is being worked on elsewhere" in result.stderr
+
+
+def test_status_reads_a_damaged_failure(tiny, tmp_path):
+    (tiny[1].path / "failed.json").write_text("{")
+    result = command("status", "tiny", "--out", tmp_path)
+    assert "failed\t1" in result.stdout and "failed.json is damaged" in result.stderr
+
+
+def test_a_study_at_an_address_is_read_there_and_not_run_here(tiny, tmp_path):
+    file, job = tiny
+    address = f"file://{tmp_path / 'bucket'}"
+    make_folder(read_study(str(file)), tmp_path, runs=address)
+    result = command("run", file, "--out", tmp_path)
+    assert isinstance(result.exception, ParameterError) and "--on ray" in str(result.exception)
+    there = tmp_path / "bucket" / job.spec.directory
+    there.mkdir(parents=True)
+    (there / "failed.json").write_text('{"reason": "no luck"}')
+    assert "no luck" in command("status", "tiny", "--out", tmp_path).stderr
 
 
 def test_results_are_a_table_csv_or_parquet(studies, tmp_path):

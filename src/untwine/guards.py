@@ -19,16 +19,20 @@ from untwine.errors import RunError
 OWNER = re.compile(r"process (?P<process>\d+) on (?P<host>.*)")
 
 
+class Busy(RunError):
+    """Another process works on a run."""
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a run directory alone; the system frees it when a process dies."""
+    """Hold a run directory alone, or raise `Busy`; the system frees it when a process dies."""
     lock = filelock.FileLock(path / ".lock", timeout=0)
     owner = path / ".owner"
     try:
         lock.acquire()
     except filelock.Timeout:
         who = owner.read_text() if owner.exists() else "another process"
-        raise RunError(f"{path} is being worked on by {who}; wait for it or stop it") from None
+        raise Busy(f"{path} is being worked on by {who}; wait for it or stop it") from None
     try:
         owner.write_text(f"process {os.getpid()} on {socket.gethostname()}")
         for leftover in path.rglob(".*.tmp"):  # of a process that died while writing

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import traceback
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from untwine.errors import RunError
 from untwine.guards import computing_threads
 from untwine.registry import Choice, metrics
 from untwine.runs import is_finished, open_run, read_scores, run
@@ -74,19 +76,22 @@ def complete(job: Job) -> Path:
         )
         if job.scored:
             evaluate_run(path, job.scored, n=job.examples, device=job.device)
-        if job.compares and not (path / "codes.npz").exists():
+        if job.compares and not has_codes(path):
             keep_codes(path)
     (path / "failed.json").unlink(missing_ok=True)
     return path
 
 
 def is_complete(job: Job) -> bool:
-    """Whether nothing is left to do of a job."""
-    if not is_finished(job.path) or (job.compares and not (job.path / "codes.npz").exists()):
+    """Whether nothing is left to do of a job; what is damaged is left to do."""
+    if not is_finished(job.path) or (job.compares and not has_codes(job.path)):
         return False
     if not job.scored:
         return True
-    kept = read_scores(job.path)
+    try:
+        kept = read_scores(job.path)
+    except RunError:
+        return False
     for choice in map(_chosen, job.scored):
         found = kept.get(metrics.label(choice))
         if found is None or found["examples"] != job.examples:
@@ -100,6 +105,11 @@ def is_complete(job: Job) -> bool:
 def _chosen(name: str) -> Choice:
     """A metric with all its numbers; thousands of jobs ask for the same few."""
     return metrics.read(name)
+
+
+def has_codes(path: Path) -> bool:
+    """Whether a run's codes are kept, and whole: the end of such a file says what is in it."""
+    return zipfile.is_zipfile(path / "codes.npz")
 
 
 def keep_codes(path: Path) -> None:

@@ -10,25 +10,28 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 from untwine.errors import UntwineError
+from untwine.guards import Busy
 from untwine.jobs import Job, complete, note_failure, told
 from untwine.progress import heard_by
 
 RECYCLED_AFTER = 200  # jobs, so that what a library leaks does not add up
 TOLD_EVERY = 0.5  # seconds between two reports of a worker
+HELD = 5.0  # seconds until a run that another process works on is tried again
+Message = dict[str, Any]  # of a worker
 
 
 @dataclass(frozen=True)
 class Event:
     """Something that happened to a job."""
 
-    kind: str  # "start", "step", "done", "retry" or "failed"
+    kind: str  # "start", "step", "done", "retry", "busy" or "failed"
     job: Job
     worker: int
     done: int = 0
@@ -48,6 +51,66 @@ class Outcome:
 
     done: list[Job] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # run directory: reason
+    busy: list[Job] = field(default_factory=list)  # worked on by other processes
+
+
+class Ledger:
+    """What is left to do, and how what was done ended.
+
+    A run that another process works on waits until another job has ended here, and is then tried
+    again; when all that is left waits so, there is nothing to do here.
+    """
+
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        retries: int,
+        watch: Watch,
+        note: Callable[[Job, int, str], None] = note_failure,
+    ) -> None:
+        self.outcome = Outcome()
+        self._left = deque((job, 0, 0.0) for job in jobs)  # with attempts, and not before when
+        self._held: list[tuple[Job, int, float]] = []
+        self._retries, self._watch, self._note = retries, watch, note
+
+    def __len__(self) -> int:
+        """Jobs that are worth a try."""
+        return len(self._left)
+
+    def take(self) -> tuple[Job, int] | None:
+        """The next job and how often it was tried before, if there is one by now."""
+        for position, (job, attempt, when) in enumerate(self._left):
+            if when <= time.monotonic():
+                del self._left[position]
+                return job, attempt
+        return None
+
+    def settle(self, job: Job, attempt: int, worker: int, message: Message) -> None:
+        """Note how an attempt ended: done, busy, refused, failed or died."""
+        kind, reason = message["kind"], message.get("reason", "")
+        if kind == "busy":
+            # After a failed attempt it may be our own process, dying on a node that was lost.
+            aside = self._left if attempt else self._held
+            aside.append((job, attempt, time.monotonic() + HELD))
+            self._watch(Event("busy", job, worker))
+            return
+        self._left.extend(self._held)
+        self._held.clear()
+        if kind == "done":
+            self.outcome.done.append(job)
+        elif attempt < self._retries and kind != "refused":
+            kind = "retry"
+            self._left.append((job, attempt + 1, 0.0))
+        else:
+            kind = "failed"
+            self._note(job, attempt + 1, reason)
+            self.outcome.failed[str(job.path)] = reason
+        self._watch(Event(kind, job, worker, note=reason))
+
+    def close(self) -> Outcome:
+        """The outcome, with what is worked on elsewhere."""
+        self.outcome.busy = [job for job, _, _ in self._held]
+        return self.outcome
 
 
 def launch(
@@ -63,19 +126,16 @@ def launch(
         retries: how often a job is tried again after its worker died or it failed unexpectedly.
         watch: told what happens.
     """
-    todo = deque((job, 0) for job in jobs)
-    crew = [Worker(number) for number in range(min(workers, max(1, len(todo))))]
-    outcome = Outcome()
+    ledger = Ledger(jobs, retries, watch)
+    crew = [Worker(number) for number in range(min(workers, max(1, len(ledger))))]
     try:
-        while todo or any(worker.job for worker in crew):
+        while ledger or any(worker.job for worker in crew):
             for worker in crew:
-                if todo and worker.job is None:
-                    worker.give(*todo.popleft())
+                if worker.job is None and (given := ledger.take()):
+                    worker.give(*given)
                     watch(Event("start", worker.current, worker.number))
             for worker in _heard(crew):
-                again = _listen(worker, outcome, retries, watch)
-                if again:
-                    todo.append(again)
+                _listen(worker, ledger, watch)
     except KeyboardInterrupt:
         for worker in crew:
             worker.interrupt()
@@ -83,7 +143,7 @@ def launch(
     finally:
         for worker in crew:
             worker.close()
-    return outcome
+    return ledger.close()
 
 
 def _heard(crew: list[Worker]) -> list[Worker]:
@@ -93,29 +153,17 @@ def _heard(crew: list[Worker]) -> list[Worker]:
     return [w for w in busy if w.pipe in ready or w.process.sentinel in ready]
 
 
-def _listen(worker: Worker, outcome: Outcome, retries: int, watch: Watch) -> tuple[Job, int] | None:
-    """Take a worker's message; the job comes back with its attempts if it is to be tried again."""
+def _listen(worker: Worker, ledger: Ledger, watch: Watch) -> None:
+    """Take a worker's message, and note how its job ended if it did."""
     job, attempt = worker.current, worker.attempt
     message = worker.hear()
     if message["kind"] == "ready":
         worker.ready = True
-        return None
-    if message["kind"] == "step":
+    elif message["kind"] == "step":
         watch(Event("step", job, worker.number, *message["step"]))
-        return None
-    worker.finish()
-    if message["kind"] == "done":
-        outcome.done.append(job)
-        watch(Event("done", job, worker.number))
-        return None
-    reason = message["reason"]
-    if attempt < retries and message["kind"] != "refused":
-        watch(Event("retry", job, worker.number, note=reason))
-        return job, attempt + 1
-    note_failure(job, attempt + 1, reason)
-    outcome.failed[str(job.path)] = reason
-    watch(Event("failed", job, worker.number, note=reason))
-    return None
+    else:
+        worker.finish()
+        ledger.settle(job, attempt, worker.number, message)
 
 
 class Worker:
@@ -159,7 +207,7 @@ class Worker:
         with contextlib.suppress(BrokenPipeError):  # it died; `hear` tells
             self.pipe.send_bytes(json.dumps(job.to_json()).encode())
 
-    def hear(self) -> dict[str, Any]:
+    def hear(self) -> Message:
         """The next message; a dead worker's last word is how it died."""
         with contextlib.suppress(EOFError, OSError):
             if self.pipe.poll():
@@ -209,10 +257,17 @@ def serve(pipe: Connection) -> None:
             pipe.send_bytes(json.dumps(_attempt(job, pipe)).encode())
 
 
-def _attempt(job: Job, pipe: Connection) -> dict[str, Any]:
+def _attempt(job: Job, pipe: Connection) -> Message:
+    with heard_by(_Teller(pipe).tell):
+        return attempted(lambda: complete(job))
+
+
+def attempted(work: Callable[[], object]) -> Message:
+    """Work, and how it ended, as a message to the driver."""
     try:
-        with heard_by(_Teller(pipe).tell):
-            complete(job)
+        work()
+    except Busy as error:
+        return {"kind": "busy", "reason": told(error)}
     except UntwineError as error:  # the same again would end the same
         return {"kind": "refused", "reason": told(error)}
     except Exception as error:
@@ -231,7 +286,8 @@ class _Teller:
         if time.monotonic() - self.last >= TOLD_EVERY:
             self.last = time.monotonic()
             message = {"kind": "step", "step": [done, total, f"{label} {note}".strip()]}
-            self.pipe.send_bytes(json.dumps(message).encode())
+            with contextlib.suppress(OSError):  # the parent is gone; a signal will ask to save
+                self.pipe.send_bytes(json.dumps(message).encode())
 
 
 def _end_with_parent() -> None:

@@ -5,11 +5,13 @@ Files go up in an order that keeps the promise of a run's directory: `done.json`
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +39,8 @@ def mirrored(address: str, job: Job) -> Iterator[Job]:
     system, root = _system(there)
     with tempfile.TemporaryDirectory(prefix="untwine-") as scratch:
         here = replace(job, out=scratch)
-        _download(system, root, here.path)
+        sent = _download(system, root, here.path)
         ended = threading.Event()
-        sent: dict[str, tuple[int, int]] = {}
         keeper = threading.Thread(
             target=_keep_pushing, args=(system, root, here.path, sent, ended), daemon=True
         )
@@ -68,8 +69,7 @@ def push(system: Any, root: str, path: Path, sent: dict[str, tuple[int, int]]) -
     }
     for name in sorted(files, key=lambda name: (name in LAST, name)):
         try:
-            state = files[name].stat()
-            mark = (state.st_size, state.st_mtime_ns)
+            mark = _mark(files[name])
             if sent.get(name) != mark:
                 system.makedirs(f"{root}/{name}".rpartition("/")[0], exist_ok=True)
                 system.put_file(str(files[name]), f"{root}/{name}")
@@ -82,25 +82,72 @@ def push(system: Any, root: str, path: Path, sent: dict[str, tuple[int, int]]) -
         del sent[name]
 
 
+def send(address: str, job: Job, name: str) -> None:
+    """Copy one file of the job's own directory up."""
+    system, root = _system(f"{address.rstrip('/')}/{job.spec.directory}")
+    system.makedirs(root, exist_ok=True)
+    system.put_file(str(job.path / name), f"{root}/{name}")
+
+
 def pull(address: str, jobs: Iterable[Job]) -> None:
-    """Copy what says how runs ended into the jobs' own directories, so that they can be read."""
+    """Copy what says how runs ended into the jobs' own directories, so that they can be read.
+
+    What has changed there is copied again; a failure that is gone there is forgotten here.
+    """
+    system, root = _system(address)
+    system.invalidate_cache()  # others write there
+    there: dict[str, dict[str, Any]] = system.find(root, detail=True)
     for job in jobs:
-        system, root = _system(f"{address.rstrip('/')}/{job.spec.directory}")
         for name in SMALL:
-            if system.exists(f"{root}/{name}") and not (job.path / name).exists():
-                job.path.mkdir(parents=True, exist_ok=True)
-                system.get_file(f"{root}/{name}", str(job.path / name))
+            key = f"{root.rstrip('/')}/{job.spec.directory}/{name}"
+            if key in there:
+                _fetch(system, key, job.path / name, there[key])
+            elif name == "failed.json":
+                (job.path / name).unlink(missing_ok=True)
 
 
-def _download(system: Any, root: str, path: Path) -> None:
-    """Everything that is at an address."""
+def _fetch(system: Any, key: str, file: Path, facts: dict[str, Any]) -> None:
+    """Copy a file that is not here as it is there: of the same size and time."""
+    time = _time(facts)
+    if file.exists() and time is not None:
+        here = file.stat()
+        if here.st_size == facts.get("size") and abs(here.st_mtime - time) < 1e-3:
+            return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    system.get_file(key, str(temporary))
+    if time is not None:
+        os.utime(temporary, (time, time))
+    os.replace(temporary, file)
+
+
+def _time(facts: dict[str, Any]) -> float | None:
+    """When a file was changed, in seconds; file systems call it by different names."""
+    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        found = facts.get(name)
+        if isinstance(found, datetime):
+            return found.timestamp()
+        if isinstance(found, int | float):
+            return float(found)
+    return None
+
+
+def _download(system: Any, root: str, path: Path) -> dict[str, tuple[int, int]]:
+    """Everything that is at an address; the files as they are here now."""
     path.mkdir(parents=True)
-    if not system.exists(root):
-        return
-    for found in system.find(root):
-        file = path / found[len(root) :].lstrip("/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        system.get_file(found, str(file))
+    system.invalidate_cache()
+    sent: dict[str, tuple[int, int]] = {}
+    for found in system.find(root) if system.exists(root) else ():
+        name = found[len(root) :].lstrip("/")
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        system.get_file(found, str(path / name))
+        sent[name] = _mark(path / name)
+    return sent
+
+
+def _mark(file: Path) -> tuple[int, int]:
+    state = file.stat()
+    return state.st_size, state.st_mtime_ns
 
 
 def _system(address: str) -> tuple[Any, str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from untwine.errors import DataError
+from untwine.errors import DataError, ParameterError
 from untwine.results import Folder, make_folder
 from untwine.statistics import DESCRIPTION, Table
 from untwine.store import write_bytes
-from untwine.study import Study
+from untwine.study import PLAIN, Study
 
 # Locatello et al., 2019, as extracted for the comparison of constrained VAEs: their name of a
 # model to ours, with the column that holds its number and what we call that number.
@@ -53,6 +53,7 @@ def import_published(
     """
     import pandas as pd
 
+    _check_free(Path(out) / name, name)
     table = pd.concat([_read(file) for file in files], ignore_index=True)
     twice = table.duplicated(["setting", "data", "seed"])
     if twice.any():
@@ -67,6 +68,14 @@ def import_published(
     return Folder(folder.path, folder.study, imported=True), len(table)
 
 
+def _check_free(path: Path, name: str) -> None:
+    """Refuse a name that is none, or that a study with runs of its own has."""
+    if not PLAIN.fullmatch(name):
+        raise ParameterError(f"a study must have a plain name, not {name!r}")
+    if (path / "study.json").exists() and not (path / "imported.csv").exists():
+        raise DataError(f"{path} is a study with runs of its own; give another --name")
+
+
 def _read(file: Path) -> Table:
     import pandas as pd
 
@@ -77,7 +86,7 @@ def _read(file: Path) -> Table:
     except (ValueError, OSError, pd.errors.ParserError) as error:
         raise DataError(f"{file} is not a CSV file: {error}") from error
     if {"model", "setting", "data", "seed"} <= set(table.columns):
-        return table
+        return table.assign(**{name: "" for name in ("value", "run") if name not in table})
     needed = {"model_name", "dataset", "model_random_seed"}
     if not needed <= set(table.columns):
         raise DataError(

@@ -1,7 +1,8 @@
 """A study's directory: what was planned, how far it is, and its results as a table.
 
-study.json     the runs, the metrics, and how many examples they are scored on
-runs/          a directory for each run
+study.json     the runs, the metrics, how many examples they are scored on, and where runs are kept
+runs/          a directory for each run, if they are not kept in another place; of those at an
+               address a copy of what says how they ended
 imported.csv   instead of runs: results that others published
 report/        written by `untwine study report`
 """
@@ -15,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from untwine.errors import DataError
+from untwine.errors import DataError, RunError
 from untwine.guards import is_running
 from untwine.jobs import Job, is_complete
+from untwine.mirror import is_address, pull
 from untwine.registry import Choice
-from untwine.runs import kept_scores, read_json
+from untwine.runs import kept_scores, read_json, warn
 from untwine.schema import written
 from untwine.spec import Run
 from untwine.statistics import Table, table_of
@@ -36,10 +38,22 @@ class Folder:
     path: Path
     study: Study
     imported: bool = False
+    place: str = ""  # of the runs, if it is another: a directory, or an address
 
     @property
     def runs(self) -> Path:
-        return self.path / "runs"
+        """The directory in which runs can be read."""
+        return self.path / "runs" if not self.place or self.remote else Path(self.place)
+
+    @property
+    def remote(self) -> bool:
+        """Whether runs are kept at an address."""
+        return is_address(self.place)
+
+    def refresh(self) -> None:
+        """Copy what is new at the address of the runs, if they have one."""
+        if self.remote:
+            pull(self.place, self.jobs())
 
     def jobs(self, **how: Any) -> list[Job]:
         """What is to be done, in order."""
@@ -49,10 +63,24 @@ class Folder:
         ]
 
 
-def make_folder(study: Study, out: str | Path = "studies") -> Folder:
-    """The directory of a study; one that is there takes the runs that the study has now."""
+def make_folder(study: Study, out: str | Path = "studies", *, runs: str = "") -> Folder:
+    """The directory of a study; one that is there takes the runs that the study has now.
+
+    Args:
+        study: what is planned.
+        out: the directory that holds the studies.
+        runs: where runs are kept, a directory or an fsspec URL; if not given where they were
+            before, or else in the study's own directory.
+    """
     path = Path(out) / study.name
+    if study.runs and (path / "imported.csv").exists():
+        raise DataError(
+            f"{path} holds results that were imported; give the study another name, or --out"
+        )
     path.mkdir(parents=True, exist_ok=True)
+    if runs and not is_address(runs):
+        runs = str(Path(runs).expanduser().resolve())
+    place = runs or _recorded_place(path)
     write_json(
         path / "study.json",
         {
@@ -60,10 +88,19 @@ def make_folder(study: Study, out: str | Path = "studies") -> Folder:
             "about": study.about,
             "metrics": study.metrics,
             "examples": study.examples,
+            "place": place,
             "runs": [run.to_json() for run in study.runs],
         },
     )
-    return Folder(path, study)
+    return Folder(path, study, place=place)
+
+
+def _recorded_place(path: Path) -> str:
+    """Where the runs of a study that is there are kept; one that is damaged is planned anew."""
+    try:
+        return str(read_json(path / "study.json").get("place", ""))
+    except RunError:
+        return ""
 
 
 def open_folder(name: str | Path, out: str | Path = "studies") -> Folder:
@@ -85,7 +122,8 @@ def _read(path: Path) -> Folder:
         )
     except (KeyError, TypeError) as error:
         raise DataError(f"{path / 'study.json'} is damaged; plan the study again") from error
-    return Folder(path, study, imported=(path / "imported.csv").exists())
+    imported = (path / "imported.csv").exists()
+    return Folder(path, study, imported, str(facts.get("place", "")))
 
 
 def state(job: Job) -> str:
@@ -95,6 +133,15 @@ def state(job: Job) -> str:
     if is_running(job.path):
         return "running"
     return "failed" if (job.path / "failed.json").exists() else "waiting"
+
+
+def failure(job: Job) -> str:
+    """Why a run failed: the last line of its reason."""
+    try:
+        reason = read_json(job.path / "failed.json").get("reason")
+    except RunError as error:
+        return str(error)
+    return str(reason).strip().rpartition("\n")[2]
 
 
 def states(folder: Folder) -> dict[str, list[Job]]:
@@ -110,6 +157,8 @@ def states(folder: Folder) -> dict[str, list[Job]]:
 def results(folder: Folder) -> Table:
     """A row for each scored run: model, parameters, data, seed, and its scores.
 
+    A run whose scores are damaged is warned of and left out.
+
     `setting` says in words which numbers of the model differ within the study.
     """
     import pandas as pd
@@ -117,17 +166,27 @@ def results(folder: Folder) -> Table:
     if folder.imported:
         return pd.read_csv(folder.path / "imported.csv")
     jobs = [job for job in folder.jobs() if (job.path / "scores.json").exists()]
-    if not jobs:
+    with ThreadPoolExecutor(8) as pool:
+        scores = list(pool.map(_scores, jobs))
+        seconds = list(pool.map(lambda job: _seconds(job.path), jobs))
+    if not any(scores):
         raise DataError(f"no run of {folder.study.name} is scored yet; untwine study run starts it")
     varying = varying_numbers(run for run in folder.study.runs)
-    with ThreadPoolExecutor(8) as pool:
-        scores = list(pool.map(lambda job: kept_scores(job.path), jobs))
-        seconds = list(pool.map(lambda job: _seconds(job.path), jobs))
     rows = [
         {**described(job.spec, varying), "seconds": taken, **score}
         for job, score, taken in zip(jobs, scores, seconds, strict=True)
+        if score is not None
     ]
     return table_of(rows)
+
+
+def _scores(job: Job) -> dict[str, float] | None:
+    """What a run scored; nothing if that is damaged."""
+    try:
+        return kept_scores(job.path)
+    except RunError as error:
+        warn(str(error))
+        return None
 
 
 def varying_numbers(runs: Iterable[Run]) -> dict[str, set[tuple[str, str]]]:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from untwine.errors import DataError, UnknownNameError
+from untwine.jobs import has_codes
 from untwine.metrics.udr import udr_scores
-from untwine.registry import metrics
 from untwine.results import Folder, results
 from untwine.schema import unknown
-from untwine.statistics import DESCRIPTION, Table, score_names, usual_scores
+from untwine.statistics import (
+    DESCRIPTION,
+    Table,
+    higher_is_better,
+    rank_correlation,
+    score_names,
+    usual_scores,
+)
 
-SHOWN = 10  # settings
+SHOWN = 5  # settings of each dataset
 
 
 def with_udr(folder: Folder, table: Table) -> Table:
@@ -22,7 +29,7 @@ def with_udr(folder: Folder, table: Table) -> Table:
     table = table.assign(udr=np.nan)
     for _, group in table.groupby(["setting", "data"]):
         files = [folder.runs / str(run) / "codes.npz" for run in group["run"]]
-        there = [position for position, file in enumerate(files) if file.exists()]
+        there = [position for position, file in enumerate(files) if has_codes(file.parent)]
         if len(there) < 2:
             continue
         kept = [np.load(files[position], allow_pickle=False) for position in there]
@@ -32,7 +39,7 @@ def with_udr(folder: Folder, table: Table) -> Table:
 
 
 def best_runs(folder: Folder, by: str) -> tuple[list[str], list[list[str]], str]:
-    """Header and rows of the best settings, each with its best run, and a sentence about it."""
+    """Header and rows of each dataset's best settings with their best runs, and what to use."""
     table = results(folder)
     if not folder.imported:
         table = with_udr(folder, table)
@@ -40,21 +47,28 @@ def best_runs(folder: Folder, by: str) -> tuple[list[str], list[list[str]], str]
         raise _no_score(folder, table, by)
     sign = 1 if higher_is_better(by) else -1
     rows: list[list[str]] = []
-    for (setting, data), group in table.groupby(["setting", "data"]):
-        group = group.dropna(subset=[by])
-        if len(group):
-            first = group.loc[(sign * group[by]).idxmax()]
-            mean, most = group[by].mean(), first[by]
-            rows.append([str(setting), str(data), f"{mean:.4f}", f"{most:.4f}", str(first["run"])])
-    rows.sort(key=lambda row: (row[1], -sign * float(row[2])))
+    told: list[str] = []
+    for data, group in table.dropna(subset=[by]).groupby("data", sort=False):
+        means = group.groupby("setting", sort=False)[by].mean()
+        means = means.sort_values(ascending=sign < 0, kind="stable")
+        for setting, mean in means.head(SHOWN).items():
+            of = group[group["setting"] == setting]
+            first = of.loc[(sign * of[by]).idxmax()]
+            best = f"{first[by]:.4g}"
+            rows.append([str(setting), str(data), f"{mean:.4g}", best, str(first["run"])])
+        told.append(_choice(means, by, rows[-min(SHOWN, len(means))]))
     header = ["setting", "data", f"mean {by}", f"best {by}", "best run"]
-    return header, rows[:SHOWN], _sentence(table, by, rows[0])
+    return header, rows, "\n".join([*told, *_agreement(table, by)])
 
 
-def higher_is_better(score: str) -> bool:
-    """Whether more of a score is better; of one that no metric here gives, yes."""
-    name = score.partition(".")[0].partition("[")[0]
-    return bool(metrics[name].facts["higher_is_better"]) if name in metrics else True
+def _choice(means: Table, by: str, first: list[str]) -> str:
+    """Which setting of a dataset to use, in words."""
+    equal = means.index[np.isclose(means, means.iloc[0], rtol=1e-9, atol=0)]
+    if len(equal) == len(means) > 1:
+        return f"all {len(means)} settings have the same mean {by} on {first[1]}: it tells nothing"
+    if len(equal) > 1:
+        return f"use {' or '.join(map(str, equal))}: they share the best mean {by} on {first[1]}"
+    return f"use {first[4]}: {first[0]} has the best mean {by} on {first[1]}"
 
 
 def _no_score(folder: Folder, table: Table, by: str) -> Exception:
@@ -66,15 +80,11 @@ def _no_score(folder: Folder, table: Table, by: str) -> Exception:
     return UnknownNameError(unknown("score of this study", by, score_names(table)))
 
 
-def _sentence(table: Table, by: str, first: list[str]) -> str:
-    """The choice in words, and for UDR how it goes with the scores that need labels."""
-    told = f"use {first[4]}: {first[0]} has the best mean {by} on {first[1]}"
-    if by != "udr":
-        return told
-    means = table.groupby(["setting", "data"]).mean(numeric_only=True)
-    goes = [
-        f"{score} {means['udr'].corr(means[score], method='spearman'):+.2f}"
-        for score in usual_scores(table)
-        if score != "udr" and len(means) > 2
-    ]
-    return f"{told}; rank correlation of UDR with: {', '.join(goes)}" if goes else told
+def _agreement(table: Table, by: str) -> list[str]:
+    """How UDR goes with the scores that need labels, where it goes with any."""
+    means = table.groupby(["setting", "data"]).mean(numeric_only=True).reset_index()
+    if by != "udr" or means.groupby("data").size().max() < 3:
+        return []
+    found = {s: rank_correlation(means, ["udr", s]).iloc[0, 1] for s in usual_scores(table)}
+    goes = [f"{score} {value:+.2f}" for score, value in found.items() if value == value]
+    return [f"rank correlation of UDR with: {', '.join(goes)}"] if goes else []

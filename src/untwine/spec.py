@@ -54,7 +54,7 @@ class Run:
             "data": datasets.choose(self.data.name, **self.data.params),
             "network": networks.choose(self.network.name, **self.network.params),
             "likelihood": likelihoods.choose(self.likelihood.name, **self.likelihood.params),
-            "lr": float(self.lr),
+            "lr": _rate(self.lr),
         }
         for name, value in pieces.items():
             object.__setattr__(self, name, value)
@@ -118,6 +118,13 @@ class Run:
             "likelihood": likelihoods.from_json(data["likelihood"]),
         }
         return cls(**{**data, **choices})
+
+
+def _rate(lr: Any) -> float:
+    try:
+        return float(lr)
+    except (TypeError, ValueError):
+        raise ParameterError(f"lr must be a number above 0, not {lr!r}") from None
 
 
 class Settings:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from untwine.registry import metrics
+
 Table = Any  # a pandas DataFrame or Series, whose own annotations know too little to be of help
 DESCRIPTION = ("model", "setting", "value", "data", "seed", "run", "seconds")
 RESAMPLED = 2_000  # times, for confidence intervals
@@ -19,6 +21,7 @@ SURE = 0.95
 # The five scores that comparisons of disentangled models report, by their names here.
 USUAL = ("beta-vae-score", "factor-vae-score", "mig", "sap[svm]", "dci.disentanglement")
 ERRORS = ("reconstruction.squared_error", "reconstruction.cross_entropy", "reconstruction loss")
+LOWER = (*ERRORS, "kl")  # is better, and no metric here says so
 
 
 def table_of(rows: Sequence[dict[str, Any]]) -> Table:
@@ -35,11 +38,20 @@ def score_names(table: Table) -> list[str]:
 
 
 def usual_scores(table: Table) -> list[str]:
-    """The five usual scores as far as they are there; all there are, where none of them is."""
-    there = score_names(table)
-    return [n for n in USUAL if n in there] or [
-        n for n in there if n not in ERRORS and "train" not in n
-    ]
+    """The five usual scores as far as they are there, then the others.
+
+    Errors, UDR, what is measured on training data and the points of curves are left out.
+    """
+    there = [name for name in score_names(table) if name not in (*LOWER, "udr")]
+    others = [n for n in there if n not in USUAL and "train" not in n and " at " not in n]
+    return [n for n in USUAL if n in there] + others
+
+
+def higher_is_better(score: str) -> bool:
+    """Whether more of a score is better; of one that nothing is known about, yes."""
+    name = score.partition(".")[0].partition("[")[0]
+    known = name in metrics
+    return bool(metrics[name].facts["higher_is_better"]) if known else score not in LOWER
 
 
 def summary(table: Table, by: Sequence[str], scores: Sequence[str]) -> Table:
@@ -78,9 +90,13 @@ def interval(
 ) -> tuple[float, float]:
     """A bootstrap confidence interval of 95 %: percentiles of the statistic of resampled values.
 
+    Fewer than two values tell nothing: NaN.
+
     >>> interval(np.array([1.0, 1.0, 1.0]))
     (1.0, 1.0)
     """
+    if len(values) < 2:
+        return float("nan"), float("nan")
     rng = np.random.default_rng(seed)
     few = max(1, min(RESAMPLED, 4_000_000 // len(values)))
     picked = values[rng.integers(len(values), size=(few, len(values)))]
@@ -89,9 +105,13 @@ def interval(
 
 
 def rank_correlation(table: Table, scores: Sequence[str]) -> Table:
-    """Spearman's correlation between scores over runs, averaged over datasets."""
-    found = [group[list(scores)].rank().corr() for _, group in table.groupby("data")]
-    return sum(found[1:], found[0]) / len(found)
+    """Spearman's correlation between scores over runs, averaged over the datasets that tell it."""
+    import pandas as pd
+
+    names = list(scores)
+    found = [group[names].corr(method="spearman") for _, group in table.groupby("data")]
+    stacked: Table = pd.concat(found)
+    return stacked.groupby(level=0).mean().loc[names, names]
 
 
 def variance_shares(table: Table, score: str) -> dict[str, float]:
@@ -170,7 +190,8 @@ def recommendations(table: Table, scores: Sequence[str], *, seed: int = 0) -> Ta
     """For each dataset and score the setting with the best mean, and how likely it is the best.
 
     The likelihood is the share of bootstrap samples, of seeds within each setting, in which its
-    mean is the highest.
+    mean is the best; NaN where a setting has one seed or all are equal. Settings that are equally
+    good are all named.
     """
 
     rng = np.random.default_rng(seed)
@@ -184,13 +205,15 @@ def recommendations(table: Table, scores: Sequence[str], *, seed: int = 0) -> Ta
             settings = {name: values for name, values in settings.items() if len(values)}
             if not settings:
                 continue
-            best, chance = _best(settings, rng)
-            found = described(settings[best])
+            sign = 1 if higher_is_better(score) else -1
+            best, chance = _best({name: sign * v for name, v in settings.items()}, rng)
+            found = described(settings[best[0]])
+            equal = len(best) == len(settings) > 1
             rows.append(
                 {
                     "data": data,
                     "score": score,
-                    "setting": best,
+                    "setting": "all are equal" if equal else " or ".join(best),
                     "mean": found["mean"],
                     "low": found["low"],
                     "high": found["high"],
@@ -201,29 +224,39 @@ def recommendations(table: Table, scores: Sequence[str], *, seed: int = 0) -> Ta
     return table_of(rows)
 
 
-def _best(settings: dict[str, NDArray[np.float64]], rng: np.random.Generator) -> tuple[str, float]:
-    """The setting with the highest mean, and how often it has that in bootstrap samples."""
+def _best(
+    settings: dict[str, NDArray[np.float64]], rng: np.random.Generator
+) -> tuple[list[str], float]:
+    """The settings with the highest mean, and how often they have that in bootstrap samples."""
+    exact = np.array([values.mean() for values in settings.values()])
+    best = np.flatnonzero(np.isclose(exact, exact.max(), rtol=1e-9, atol=0))
+    names = [list(settings)[i] for i in best]
+    if min(map(len, settings.values())) < 2 or len(best) == len(settings) > 1:
+        return names, float("nan")
     means = np.stack(
         [
             values[rng.integers(len(values), size=(RESAMPLED // 2, len(values)))].mean(1)
             for values in settings.values()
         ]
     )
-    best = int(np.argmax([values.mean() for values in settings.values()]))
-    return list(settings)[best], float((means.argmax(0) == best).mean())
+    return names, float((means[best].max(0) == means.max(0)).mean())
 
 
 def slope(table: Table, score: str) -> float:
     """Spearman's correlation between the number that a model varies and a score.
 
-    Within each dataset, then averaged; NaN where nothing varies.
+    Within each dataset, then averaged; NaN where nothing varies, or more than one number.
     """
-    found = [
-        group["value"].map(number).corr(group[score], method="spearman")
-        for _, group in table.groupby("data")
-        if group["value"].nunique() > 1 and group[score].nunique() > 1
-    ]
-    return float(np.mean(found)) if found else float("nan")
+    if not by_one_number(table):
+        return float("nan")
+    numbers = table.assign(value=table["value"].map(number))
+    return float(rank_correlation(numbers, ["value", score]).iloc[0, 1])
+
+
+def by_one_number(table: Table) -> bool:
+    """Whether the settings of a model differ in one number."""
+    values = table.groupby("setting", sort=False)["value"].first().map(number)
+    return bool(values.notna().all() and values.is_unique)
 
 
 def number(value: object) -> float:

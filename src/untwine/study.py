@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from untwine.errors import DataError, ParameterError, UnknownNameError, UntwineError
+from untwine.errors import (
+    DataError,
+    IncompatibleError,
+    ParameterError,
+    UnknownNameError,
+    UntwineError,
+)
 from untwine.registry import metrics
 from untwine.schema import unknown, written
 from untwine.spec import Run, assemble, load, locate, plan
 
+if TYPE_CHECKING:
+    from untwine.data import Dataset
+    from untwine.vae import VAE
+
 ENTRIES = ("study", "about", "models", "data", "seeds", "training", "metrics", "examples", "scales")
 TRAINING = ("latent", "batch", "steps", "lr", "network", "likelihood")
+PLAIN = re.compile(r"\w[\w .+-]*")  # a name that is safe as a directory's
+STAND_IN = "sprites(size=16)"  # on which models are checked where no dataset can be opened
 Place = tuple[str | int, ...]
+Wrong = list[tuple[int, str]]  # lines, and what is wrong there
 
 
 @dataclass(frozen=True)
@@ -91,30 +105,33 @@ def read_document(source: str | Path) -> Document:
 
 def parse(text: str, name: str = "study.yaml") -> Document:
     """The content of a study file with line numbers."""
+    lines: dict[Place, int] = {}
+    twice: Wrong = []
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
+        content = None if node is None else _plain(node, (), lines, twice)
+    except (yaml.YAMLError, RecursionError) as error:
         raise ParameterError(f"{name} is not YAML: {error}") from None
-    lines: dict[Place, int] = {}
-    content = None if node is None else _plain(node, (), lines)
+    if twice:
+        raise Mistakes(name, twice)
     if not isinstance(content, dict):
         raise ParameterError(f"{name} must hold entries such as `models:` and `data:`")
     return Document(name, content, lines)
 
 
-def _plain(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
+def _plain(node: yaml.Node, place: Place, lines: dict[Place, int], twice: Wrong) -> Any:
     """A node as plain Python values; the line of each part is noted."""
     lines.setdefault(place, node.start_mark.line + 1)
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(child, (*place, i), lines) for i, child in enumerate(node.value)]
+        return [_plain(child, (*place, i), lines, twice) for i, child in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
         found: dict[Any, Any] = {}
         for key, value in node.value:
             name = str(key.value)
             if name in found:
-                raise Mistakes("the file", [(key.start_mark.line + 1, f"{name} is there twice")])
+                twice.append((key.start_mark.line + 1, f"{name} is there twice"))
             lines[(*place, name)] = key.start_mark.line + 1
-            found[name] = _plain(value, (*place, name), lines)
+            found[name] = _plain(value, (*place, name), lines, twice)
         return found
     return yaml.SafeLoader("").construct_object(node)
 
@@ -132,57 +149,150 @@ def scaled(document: Document, scale: str) -> Document:
         inside = ("scales", scale, key)
         moved = {p[2:]: line for p, line in document.lines.items() if p[: len(inside)] == inside}
         lines.update(moved)
-        base[key] = {**base[key], **value} if key == "training" and key in base else value
+        merged = key == "training" and isinstance(value, dict) and isinstance(base.get(key), dict)
+        base[key] = {**base[key], **value} if merged else value
     return replace(document, content=base, lines=lines)
 
 
 def resolve(document: Document, scale: str = "") -> Study:
     """The study of a document; all its mistakes are told at once."""
-    document = scaled(document, scale)
-    content, wrong = document.content, list(_unknown_entries(document))
-    for entry in ("models", "data"):
-        if not content.get(entry):
-            wrong.append((document.line(entry), f"there must be some {entry}"))
-    names = [str(name) for name in _list(content.get("metrics", []))]
-    wrong += _refused(document, "metrics", names, metrics.read)
-    datasets = [str(name) for name in _list(content.get("data", []))]
-    bad_data = _refused(document, "data", datasets, _openable)
-    seeds = _seeds(document, wrong)
-    runs = [] if bad_data else list(_runs(document, datasets, seeds, wrong))
+    wrong = list(_bad_scales(document))
+    if wrong and scale:
+        raise Mistakes(document.name, wrong)
+    document = _shaped(scaled(document, scale), wrong)
+    content = document.content
+    names = _metrics(document, wrong)
+    datasets = [str(name) for name in _list(content.get("data") or [])]
+    good = _accepted(document, "data", datasets, _openable, wrong)
+    runs = list(_runs(document, good, _seeds(document, wrong), names, wrong))
     examples = content.get("examples", 10_000)
     if type(examples) is not int or examples < 2:
         wrong.append((document.line("examples"), f"examples must be 2 or more, not {examples!r}"))
-    if wrong + bad_data:
-        raise Mistakes(document.name, wrong + bad_data)
+    if wrong:
+        raise Mistakes(document.name, wrong)
     unique = tuple({run.hash: run for run in runs}.values())
-    name = str(content.get("study", document.name.removesuffix(".yaml")))
+    name = str(content.get("study", Path(document.name).stem))
     title = f"{name}-{scale}" if scale else name
-    return Study(title, unique, tuple(names), examples, str(content.get("about", "")).strip())
+    return Study(title, unique, tuple(names), examples, str(content.get("about") or "").strip())
 
 
-def _unknown_entries(document: Document) -> Iterator[tuple[int, str]]:
-    training = document.content.get("training") or {}
-    for place, known, entries in (
-        ((), ENTRIES, document.content),
-        (("training",), TRAINING, training),
-    ):
-        for key in entries:
-            if key not in known:
-                kind = "entry of training" if place else "entry of a study"
-                yield document.line(*place, key), unknown(kind, key, known)
+def _bad_scales(document: Document) -> Iterator[tuple[int, str]]:
+    scales = document.content.get("scales") or {}
+    if not isinstance(scales, dict):
+        yield document.line("scales"), f"scales must hold `NAME:` with entries, not {scales!r}"
+        return
+    for name, body in scales.items():
+        if not isinstance(body, dict):
+            yield document.line("scales", name), f"the scale {name} must hold entries, not {body!r}"
+        if not PLAIN.fullmatch(name):
+            yield document.line("scales", name), _no_name("a scale", name)
 
 
-def _refused(
-    document: Document, entry: str, names: Iterable[str], use: Any
-) -> list[tuple[int, str]]:
-    """What is wrong with each of these names."""
-    wrong: list[tuple[int, str]] = []
+def _shaped(document: Document, wrong: Wrong) -> Document:
+    """The document with a dictionary for each model and for its training.
+
+    What is of another shape, unknown or empty is noted as wrong and left out.
+    """
+    content, lines = document.content, dict(document.lines)
+    wrong += _unknown_keys(document, (), content, "entry of a study", ENTRIES)
+    name = content.get("study", "study")
+    if not PLAIN.fullmatch("" if name is None else str(name)):
+        wrong.append((document.line("study"), _no_name("a study", name)))
+    for entry in ("models", "data"):
+        if not content.get(entry):
+            wrong.append((document.line(entry), f"there must be some {entry}"))
+    models = content.get("models") or {}
+    if not isinstance(models, dict):
+        listed = {str(model): i for i, model in enumerate(_list(models))}
+        lines.update({("models", m): document.line("models", i) for m, i in listed.items()})
+        models = dict.fromkeys(listed)
+    bodies = {model: _body(document, model, body, wrong) for model, body in models.items()}
+    training = _training(document, ("training",), content.get("training"), wrong)
+    shaped = {**content, "models": bodies, "training": training}
+    return replace(document, content=shaped, lines=lines)
+
+
+def _body(document: Document, model: str, body: Any, wrong: Wrong) -> dict[str, Any]:
+    """A model's parameters, with `zip` and `training` as dictionaries."""
+    place = ("models", model)
+    given = dict(body) if isinstance(body, dict) else {}
+    zipped = _mapping(document, (*place, "zip"), given.pop("zip", None), wrong)
+    training = _training(document, (*place, "training"), given.pop("training", None), wrong)
+    lists = _mapping(document, place, given if isinstance(body, dict) else body, wrong)
+    plain = {key.replace("_", "-") for key in lists}
+    for key in zipped:
+        if key.replace("_", "-") in plain:
+            sentence = f"{key} is under {model} and under its zip; write it once"
+            wrong.append((document.line(*place, "zip", key), sentence))
+    return {**lists, "zip": zipped, "training": training}
+
+
+def _training(document: Document, place: Place, value: Any, wrong: Wrong) -> dict[str, Any]:
+    """The numbers of training that there are; names where names must be."""
+    found = _mapping(document, place, value, wrong)
+    wrong += _unknown_keys(document, place, found, "entry of training", TRAINING)
+    for key in ("network", "likelihood"):
+        if not all(isinstance(name, str) for name in _list(found.get(key, ""))):
+            sentence = f"{key} must be a name, not {found.pop(key)!r}"
+            wrong.append((document.line(*place, key), sentence))
+    return {key: item for key, item in found.items() if key in TRAINING}
+
+
+def _mapping(document: Document, place: Place, value: Any, wrong: Wrong) -> dict[str, Any]:
+    """The entries that have a value."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        sentence = f"{place[-1]} must hold `NAME: VALUE`, not {value!r}"
+        wrong.append((document.line(*place), sentence))
+        return {}
+    for key in (key for key, item in value.items() if item in (None, [])):
+        wrong.append((document.line(*place, key), f"{key} has no value; give it one or leave out"))
+    return {key: item for key, item in value.items() if item not in (None, [])}
+
+
+def _no_name(kind: str, name: object) -> str:
+    return f"{kind} must have a plain name of letters, digits and hyphens, not {name!r}"
+
+
+def _unknown_keys(
+    document: Document, place: Place, found: Iterable[str], kind: str, known: Sequence[str]
+) -> Wrong:
+    return [
+        (document.line(*place, key), unknown(kind, key, known)) for key in found if key not in known
+    ]
+
+
+def _metrics(document: Document, wrong: Wrong) -> list[str]:
+    """The metrics of a study, each of a name of its own."""
+    given = document.content.get("metrics")
+    if not given and "metrics" in document.content:
+        sentence = "there must be some metrics; leave the entry out to score nothing"
+        wrong.append((document.line("metrics"), sentence))
+    names = [str(name) for name in _list(given or [])]
+    good = _accepted(document, "metrics", names, metrics.read, wrong)
+    labels: dict[str, str] = {}
+    for name in good:
+        label = metrics.label(metrics.read(name))
+        if label in labels:
+            sentence = f"{labels[label]} and {name} are both told as {label}; keep one of them"
+            wrong.append((document.line("metrics", names.index(name)), sentence))
+        labels[label] = name
+    return good
+
+
+def _accepted(
+    document: Document, entry: str, names: list[str], use: Any, wrong: Wrong
+) -> list[str]:
+    """The names that can be used; what is wrong with the others is noted."""
+    good: list[str] = []
     for position, name in enumerate(names):
         try:
             use(name)
+            good.append(name)
         except UntwineError as error:
             wrong.append((document.line(entry, position), str(error)))
-    return wrong
+    return good
 
 
 def _openable(data: str) -> None:
@@ -192,52 +302,122 @@ def _openable(data: str) -> None:
     load(datasets.choose(entry.name, **given))
 
 
-def _seeds(document: Document, wrong: list[tuple[int, str]]) -> list[int]:
+def _seeds(document: Document, wrong: Wrong) -> list[int]:
     seeds = document.content.get("seeds", 1)
-    listed = list(range(seeds)) if type(seeds) is int and seeds > 0 else seeds
-    if not isinstance(listed, list) or not all(type(s) is int and s >= 0 for s in listed):
+    listed = list(range(seeds)) if type(seeds) is int else seeds
+    whole = isinstance(listed, list) and all(type(s) is int and s >= 0 for s in listed)
+    if not whole or not listed:
         sentence = f"seeds must be how many, or a list of whole numbers from 0, not {seeds!r}"
         wrong.append((document.line("seeds"), sentence))
         return [0]
-    return listed or [0]
+    return listed
 
 
 def _runs(
-    document: Document, datasets: list[str], seeds: list[int], wrong: list[tuple[int, str]]
+    document: Document,
+    datasets: Sequence[str],
+    seeds: Sequence[int],
+    names: Sequence[str],
+    wrong: Wrong,
 ) -> Iterator[Run]:
     """Every run; a setting that cannot be is noted and left out."""
-    models = document.content.get("models") or {}
-    models = {str(name): {} for name in models} if isinstance(models, list) else models
-    for model, body in models.items():
-        body = body or {}
-        place = ("models", model)
-        training = {**(document.content.get("training") or {}), **body.get("training", {})}
+    for model, body in document.content["models"].items():
+        training = {**document.content["training"], **body["training"]}
         try:
             settings = list(itertools.product(_grid(body), _products(training)))
         except ParameterError as error:
-            wrong.append((document.line(*place, "zip"), str(error)))
+            wrong.append((document.line("models", model, "zip"), str(error)))
             continue
-        for data in datasets:
-            for given, numbers in settings:
-                try:
-                    run = planned(model, data, given, numbers)
-                except UntwineError as error:
-                    key = next((k for k in (*body, *numbers) if k in str(error)), "")
-                    inside = ("training", key) if key in numbers else (*place, key)
-                    wrong.append((document.line(*inside), str(error)))
-                    continue
-                yield from (replace(run, seed=seed) for seed in seeds)
+        for data, (given, numbers) in itertools.product(datasets or [STAND_IN], settings):
+            try:
+                run, built, opened = planned(model, data, given, numbers)
+            except UntwineError as first:
+                keys = (*given, *numbers)
+                for error in (first, *_each_alone(model, data, given, numbers)):
+                    # a stand-in tells of names and numbers, not of what fits the data
+                    if datasets or isinstance(error, UnknownNameError | ParameterError):
+                        wrong.append((_line_of(document, model, keys, str(error)), str(error)))
+                continue
+            if datasets:
+                wrong += _unmet(document, run, built, opened, names)
+            yield from (replace(run, seed=seed) for seed in seeds)
 
 
-def planned(model: str, data: str, given: Mapping[str, Any], numbers: Mapping[str, Any]) -> Run:
+def _each_alone(
+    model: str, data: str, given: Mapping[str, Any], numbers: Mapping[str, Any]
+) -> Iterator[UntwineError]:
+    """What is wrong with each part of a setting by itself, as the first mistake hides the others.
+
+    Network and likelihood stay, since they have parameters of their own.
+    """
+    pieces = {key: numbers[key] for key in ("network", "likelihood") if key in numbers}
+    parts: list[tuple[dict[str, Any], dict[str, Any]]] = [({k: v}, {}) for k, v in given.items()]
+    parts += [({}, {key: value}) for key, value in numbers.items()]
+    for one, number in parts:
+        try:
+            plan(model, data, settings=_settings(one), **{**pieces, **number})
+        except UntwineError as error:
+            yield error
+
+
+def _settings(given: Mapping[str, Any]) -> list[str]:
+    return [f"{key}={_text(value)}" for key, value in given.items()]
+
+
+def _line_of(document: Document, model: str, keys: Iterable[str], sentence: str) -> int:
+    """The line of the entry that a sentence names first; that of the model, if it names none."""
+    place = ("models", model)
+    named: dict[int, str] = {}
+    for key in keys:
+        either = re.escape(key).replace("_", "[-_]")  # sentences may say lambda-od for lambda_od
+        found = re.search(rf"(?<![\w-]){either}(?![\w-])", sentence)
+        if found:
+            named.setdefault(found.start(), key)
+    for _, key in sorted(named.items()):
+        places = [(*place, "training", key), (*place, "zip", key), (*place, key), ("training", key)]
+        for inside in places:
+            if inside in document.lines:
+                return document.lines[inside]
+    return document.line(*place)
+
+
+def planned(
+    model: str, data: str, given: Mapping[str, Any], numbers: Mapping[str, Any]
+) -> tuple[Run, VAE, Dataset]:
     """One setting, built and tried on a small batch."""
-    settings = [f"{key}={_text(value)}" for key, value in given.items()]
-    run = plan(model, data, settings=settings, **numbers)
+    run = plan(model, data, settings=_settings(given), **numbers)
     opened = load(run.data)
-    assemble(run, opened, latent=run.latent, seed=0, batch=run.batch)
+    built = assemble(run, opened, latent=run.latent, seed=0, batch=run.batch)
     if run.batch > len(opened):
         raise DataError(f"a batch of {run.batch} cannot be drawn from {len(opened)} examples")
-    return run
+    return run, built, opened
+
+
+def _unmet(
+    document: Document, run: Run, model: VAE, data: Dataset, names: Sequence[str]
+) -> Iterator[tuple[int, str]]:
+    """The metrics that a model or its data cannot give."""
+    from untwine.scoring import needs
+
+    for position, name in enumerate(names):
+        try:
+            _probe(model, data, needs(metrics.parse(name)[0]))
+        except IncompatibleError as error:
+            sentence = f"{name} cannot be had of {run.model_name} on {run.data.name}: {error}"
+            yield document.line("metrics", position), sentence
+
+
+def _probe(model: VAE, data: Dataset, asked: Sequence[str]) -> None:
+    """Refuse what a metric asks for, if the data has no factors or the model no such latents."""
+    import torch
+
+    if data.factors is None and {"factors", "test_factors", "batch_codes"} & {*asked}:
+        raise IncompatibleError("this data has no factors")
+    x = torch.rand(4, *data.shape)
+    if "assignments" in asked:
+        model.assign(x)
+    if "batch_codes" in asked:
+        model.encode_group(x)
 
 
 def _text(value: Any) -> str:
@@ -247,7 +427,7 @@ def _text(value: Any) -> str:
 def _grid(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """All combinations of a model's lists; those under `zip` go side by side."""
     lists = {key: value for key, value in body.items() if key not in ("zip", "training")}
-    side_by_side = body.get("zip") or {}
+    side_by_side = body["zip"]
     lengths = {len(_list(value)) for value in side_by_side.values()}
     if len(lengths) > 1:
         raise ParameterError("the lists under zip must have one length")

@@ -10,6 +10,7 @@ from untwine.terminal import say, show_table
 
 if TYPE_CHECKING:
     from untwine.jobs import Job
+    from untwine.results import Folder
 
 app = typer.Typer(
     help="Many models at once: plan, run, and read a study.",
@@ -86,7 +87,7 @@ def run(
     file: File,
     scale: Scale = "",
     workers: Annotated[
-        int, typer.Option(min=0, help="Processes at a time; 0 for one per core.")
+        int, typer.Option(min=0, help="Runs at a time; 0 for one per core, on Ray for no limit.")
     ] = 0,
     on: Annotated[
         str, typer.Option(help="local, ray (a cluster that is there or here), or ray://HOST:PORT.")
@@ -125,9 +126,13 @@ def run(
         raise ParameterError(f"--on is local, ray or ray://HOST:PORT, not {on!r}")
     if runs and on == "local":
         raise ParameterError("--runs is for Ray; a local study keeps its runs in its directory")
-    folder = make_folder(read_study(file, scale), out)
+    folder = make_folder(read_study(file, scale), out, runs=runs)
+    if folder.remote and on == "local":
+        raise ParameterError(
+            f"the runs of {folder.path} are kept at {folder.place}; go on with --on ray, or begin "
+            "again with another --out"
+        )
     jobs = folder.jobs(threads=threads, device=device, checkpoint_every=checkpoint_every)
-    workers = workers or os.cpu_count() or 1
     try:
         if on == "local":
             todo = [job for job in jobs if not is_complete(job)]
@@ -135,17 +140,28 @@ def run(
                 stopped_by_signals(),
                 monitor(len(jobs), len(jobs) - len(todo), quiet=quiet) as watch,
             ):
-                outcome = launch(todo, workers=workers, retries=retries, watch=watch)
+                count = workers or os.cpu_count() or 1
+                outcome = launch(todo, workers=count, retries=retries, watch=watch)
         else:
             from untwine.cluster import launch_on_ray
 
             outcome = launch_on_ray(
-                jobs, address=on, runs=runs, gpus=gpus, retries=retries, quiet=quiet
+                jobs,
+                address=on,
+                runs=folder.place,
+                workers=workers,
+                gpus=gpus,
+                retries=retries,
+                quiet=quiet,
             )
     except KeyboardInterrupt:
         say(f"stopped; the same command goes on from {folder.path}")
         raise typer.Exit(130) from None
-    say(f"{len(jobs) - len(outcome.failed):,} of {len(jobs):,} runs done in {folder.path}")
+    done = len(jobs) - len(outcome.failed) - len(outcome.busy)
+    say(f"{done:,} of {len(jobs):,} runs done in {folder.path}")
+    if outcome.busy:
+        count = len(outcome.busy)
+        say(f"{count:,} run{'s are' if count > 1 else ' is'} being worked on elsewhere")
     for directory, reason in outcome.failed.items():
         say(f"failed: {directory}: {reason.strip().rpartition(chr(10))[2]}")
     print(folder.path)
@@ -156,14 +172,12 @@ def run(
 @app.command()
 def status(study: Name, out: Out = Path("studies")) -> None:
     """Say how far a study is; also while it runs."""
-    from untwine.results import open_folder, states
-    from untwine.runs import read_json
+    from untwine.results import failure, states
 
-    found = states(open_folder(study, out))
+    found = states(_opened(study, out))
     show_table(["state", "runs"], [[name, str(len(jobs))] for name, jobs in found.items()])
     for job in found["failed"]:
-        reason = read_json(job.path / "failed.json")["reason"].strip().rpartition("\n")[2]
-        say(f"failed: {job.path}: {reason}")
+        say(f"failed: {job.path}: {failure(job)}")
 
 
 @app.command()
@@ -182,10 +196,9 @@ def results(
     """
     import sys
 
-    from untwine.results import open_folder
     from untwine.results import results as collect
 
-    table = collect(open_folder(study, out))
+    table = collect(_opened(study, out))
     if csv is not None:
         table.to_csv(sys.stdout if str(csv) == "-" else csv, index=False)
     if parquet is not None:
@@ -218,7 +231,7 @@ def report(
     from untwine.study_report import write_study_report
 
     behind = open_folder(published, out) if published else None
-    print(write_study_report(open_folder(study, out), published=behind, quiet=quiet))
+    print(write_study_report(_opened(study, out), published=behind, quiet=quiet))
 
 
 @app.command("import")
@@ -253,12 +266,20 @@ def best(
       untwine study best constrained-vaes-laptop
       untwine study best constrained-vaes-laptop --by mig
     """
-    from untwine.results import open_folder
     from untwine.selection import best_runs
 
-    header, rows, sentence = best_runs(open_folder(study, out), by)
+    header, rows, sentence = best_runs(_opened(study, out), by)
     show_table(header, rows)
     say(sentence)
+
+
+def _opened(study: str, out: Path) -> "Folder":
+    """A study's folder, with what is new at the address of its runs."""
+    from untwine.results import open_folder
+
+    folder = open_folder(study, out)
+    folder.refresh()
+    return folder
 
 
 def _counts(found: "dict[str, list[Job]]") -> str:

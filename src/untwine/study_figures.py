@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from untwine import statistics
-from untwine.selection import higher_is_better
-from untwine.statistics import Table
+from untwine.statistics import Table, higher_is_better
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,7 +80,7 @@ def _boxes(axis: Axes, values: list[Any], colour: str, width: float) -> None:
 
 def by_data(table: Table, scores: Sequence[str]) -> Figure:
     """The mean of the scores by dataset and model, as a table of colours."""
-    grid = statistics.pooled(table, scores)
+    grid = statistics.pooled(table, scores).dropna(how="all")
     figure, (axis,) = panels(1, width=9, height=0.35 * len(grid) + 1)
     _heat(axis, grid, "{:.3f}")
     return figure
@@ -114,10 +113,12 @@ def by_value(table: Table, score: str, behind: Table | None) -> Figure | None:
         return None
     figure, axes = panels(len(models))
     for axis, model in zip(axes, models, strict=True):
-        if behind is not None and score in behind:
-            _curve(axis, behind[behind["model"] == model], score, BEHIND, "published")
-        for data, group in table[table["model"] == model].groupby("data", sort=False):
-            _curve(axis, group, score, None, str(data))
+        ours = table[table["model"] == model]
+        places = _places(axis, ours)
+        if behind is not None and score in behind and not places:
+            _curve(axis, behind[behind["model"] == model], score, BEHIND, "published", {})
+        for data, group in ours.groupby("data", sort=False):
+            _curve(axis, group, score, None, str(data), places)
         if score in statistics.ERRORS and table[score].max() > 5 * table[score].min() > 0:
             axis.set_yscale("log")
         axis.set_title(str(model))
@@ -127,23 +128,35 @@ def by_value(table: Table, score: str, behind: Table | None) -> Figure | None:
     return figure
 
 
-def _curve(axis: Axes, group: Table, score: str, colour: str | None, label: str) -> None:
+def _places(axis: Axes, group: Table) -> dict[str, int]:
+    """Where each setting is drawn, if they differ in more than one number."""
+    if statistics.by_one_number(group):
+        return {}
+    settings = list(dict.fromkeys(map(str, group["setting"])))
+    names = [name.partition(" ")[2] or name for name in settings]
+    axis.set_xticks(range(len(settings)), names, rotation=35, ha="right", fontsize=7)
+    return {name: place for place, name in enumerate(settings)}
+
+
+def _curve(
+    axis: Axes, group: Table, score: str, colour: str | None, label: str, places: dict[str, int]
+) -> None:
+    """Means by the number that varies, or at the places of the settings without a line."""
+    group = group.dropna(subset=[score])
     means = group.groupby("setting", sort=False).agg(
         value=("value", "first"), mean=(score, "mean"), std=(score, "std")
     )
     if not len(means):
         return
-    places = means["value"].map(statistics.number)
-    if places.isna().any():
-        places = range(len(means))
-        axis.set_xticks(list(places), [str(v) for v in means["value"]])
+    numbers = means["value"].map(statistics.number)
     axis.errorbar(
-        places,
+        [places[str(name)] for name in means.index] if places else numbers,
         means["mean"],
         means["std"].fillna(0),
         marker="o",
         markersize=3,
         capsize=2,
+        linestyle="none" if places else "-",
         color=colour,
         label=label,
     )

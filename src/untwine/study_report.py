@@ -15,12 +15,14 @@ from untwine import statistics, study_figures
 from untwine.errors import DataError
 from untwine.progress import progress
 from untwine.results import Folder, results
-from untwine.selection import higher_is_better, with_udr
-from untwine.statistics import Table
+from untwine.selection import with_udr
+from untwine.statistics import Table, higher_is_better, number
 from untwine.store import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+ONE_SEED = "One seed: no uncertainty can be told."
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,21 @@ def on_same_data(behind: Table, table: Table) -> Table:
     return same if len(same) else behind
 
 
+def at_same_values(behind: Table, table: Table) -> Table:
+    """Published runs at the numbers that our runs of the same model have.
+
+    Where none of a model's is the same, all of them.
+    """
+    import pandas as pd
+
+    kept: list[Table] = []
+    for model, group in behind.groupby("model", sort=False):
+        ours = table[table["model"] == model]["value"].map(number).dropna()
+        same = group[group["value"].map(number).isin(ours)]
+        kept.append(same if len(same) else group)
+    return pd.concat(kept) if kept else behind
+
+
 def _saved(section: Section, folder: Path) -> Section:
     """The section with its figure as SVG, which is also written to a file beside a PNG."""
     if section.figure is None:
@@ -122,7 +139,9 @@ def sections(table: Table, behind: Table | None) -> Iterator[Section]:
         "by-model",
         "Scores by model",
         _leaders(table, scores),
-        study_figures.by_model(table, scores, behind),
+        study_figures.by_model(
+            table, scores, None if behind is None else at_same_values(behind, table)
+        ),
     )
     yield model_table(table, scores)
     if table["data"].nunique() > 1:
@@ -145,21 +164,31 @@ def best_settings(table: Table, scores: list[str]) -> Section:
             str(r.data),
             str(r.score),
             str(r.setting),
-            f"{r.mean:.3f} [{r.low:.3f}, {r.high:.3f}]",
-            f"{100 * r.chance:.0f} %",
+            f"{r.mean:.3f} [{r.low:.3f}, {r.high:.3f}]" if r.runs > 1 else f"{r.mean:.3f} [–]",
+            f"{100 * r.chance:.0f} %" if r.chance == r.chance else "–",
         )
         for r in found.itertuples()
     )
-    sure = int((found["chance"] >= statistics.SURE).sum())
     return Section(
         "recommendations",
         "What to use",
         f"The setting with the best mean for each score, the 95 % interval of that mean, and how "
-        f"often it stays the best when seeds are drawn again. Only {sure} of {len(found)} choices "
-        "are sure at 95 %; the others need more seeds.",
+        f"often it stays the best when seeds are drawn again. {_certainty(found)}",
         header=("data", "score", "best setting", "mean", "stays best"),
         rows=rows,
     )
+
+
+def _certainty(found: Table) -> str:
+    """How many recommendations are sure."""
+    chance = found["chance"].dropna()
+    if not len(chance):
+        some = "Some settings have one seed: how sure the choices are cannot be told."
+        return ONE_SEED if found["runs"].max() < 2 else some
+    sure = int((chance >= statistics.SURE).sum())
+    if sure == len(found):
+        return "All choices are sure at 95 %."
+    return f"{sure} of {len(found)} choices are sure at 95 %; the others need more seeds."
 
 
 def model_table(table: Table, scores: list[str]) -> Section:
@@ -177,7 +206,11 @@ def model_table(table: Table, scores: list[str]) -> Section:
 
 
 def by_data(table: Table, scores: list[str]) -> Section:
-    best = list(statistics.pooled(table, scores).idxmax(axis=1).items())
+    """Scores averaged by dataset and model; only those of which more is better, if there are."""
+    scores = [score for score in scores if higher_is_better(score)] or scores[:1]
+    grid = statistics.pooled(table, scores).dropna(how="all")
+    sign = 1 if higher_is_better(scores[0]) else -1
+    best = list((sign * grid).idxmax(axis=1).items())
     leaders = {model for _, model in best}
     told = (
         f"{leaders.pop()} leads on all of them"
@@ -200,11 +233,11 @@ def _by_value(table: Table, scores: list[str], behind: Table | None) -> Iterator
         if figure is not None:
             rises = {m: statistics.slope(g, score) for m, g in table.groupby("model", sort=False)}
             told = [f"{m} {'+' if r > 0 else '−'}{abs(r):.2f}" for m, r in rises.items() if r == r]
+            goes = f" Rank correlation between the value and {score}: {', '.join(told)}."
             yield Section(
                 f"by-value-{score.replace('.', '-').replace(' ', '-')}",
                 f"{score} by parameter value",
-                f"Mean and one standard deviation over seeds. Rank correlation between the value "
-                f"and {score}: {', '.join(told)}.",
+                f"Mean and one standard deviation over seeds.{goes if told else ''}",
                 figure,
             )
 
@@ -213,26 +246,41 @@ def _relations(table: Table, scores: list[str]) -> Iterator[Section]:
     wide = [*scores, *(["udr"] if "udr" in statistics.score_names(table) else [])]
     if len(wide) > 1:
         found = statistics.rank_correlation(table, wide)
-        pairs = found.where(np.triu(np.ones(found.shape), 1) > 0).stack()
-        high, low = pairs.idxmax(), pairs.idxmin()
+        pairs = found.where(np.triu(np.ones(found.shape), 1) > 0).stack().dropna()
+        if len(pairs):
+            yield Section(
+                "correlation",
+                "Do scores agree?",
+                f"Spearman's rank correlation over runs, averaged over datasets. {_agree(pairs)}",
+                study_figures.correlation(table, wide),
+            )
+    shares = [share for s in scores if (share := statistics.variance_shares(table, s))]
+    if shares:
         yield Section(
-            "correlation",
-            "Do scores agree?",
-            f"Spearman's rank correlation over runs, averaged over datasets. {high[0]} and "
-            f"{high[1]} agree most ({pairs.max():.2f}), {low[0]} and {low[1]} least "
-            f"({pairs.min():.2f}).",
-            study_figures.correlation(table, wide),
+            "variance",
+            "What explains a score?",
+            "Shares of the variance within a dataset: between models, between the settings of a "
+            f"model, and between the seeds of a setting. {_by_seeds(table, shares)}",
+            study_figures.shares(table, scores),
         )
-    shares = {s: statistics.variance_shares(table, s) for s in scores}
-    seed = np.mean([share["seed"] for share in shares.values() if share])
-    yield Section(
-        "variance",
-        "What explains a score?",
-        f"Shares of the variance within a dataset: between models, between the settings of a "
-        f"model, and between the seeds of a setting, which is {100 * seed:.0f} % on average.",
-        study_figures.shares(table, scores),
-    )
     yield from _pairs_and_errors(table, scores)
+
+
+def _agree(pairs: Table) -> str:
+    high, low = pairs.idxmax(), pairs.idxmin()
+    most = f"{high[0]} and {high[1]} agree most ({pairs.max():.2f})"
+    return f"{most}, {low[0]} and {low[1]} least ({pairs.min():.2f})."
+
+
+def _by_seeds(table: Table, shares: list[dict[str, float]]) -> str:
+    if not _repeated(table):
+        return ONE_SEED
+    return f"Seeds explain {100 * np.mean([share['seed'] for share in shares]):.0f} % on average."
+
+
+def _repeated(table: Table) -> bool:
+    """Whether any setting has more than one seed."""
+    return bool((table.groupby(["setting", "data"])["seed"].nunique() > 1).any())
 
 
 def _pairs_and_errors(table: Table, scores: list[str]) -> Iterator[Section]:
@@ -250,13 +298,12 @@ def _pairs_and_errors(table: Table, scores: list[str]) -> Iterator[Section]:
         )
     errors = [error for error in statistics.ERRORS if error in statistics.score_names(table)]
     if errors:
-        goes = ", ".join(
-            f"{s} {table[errors[0]].corr(table[s], method='spearman'):+.2f}" for s in scores
-        )
+        found = statistics.rank_correlation(table, [errors[0], *scores])[errors[0]].drop(errors[0])
+        goes = ", ".join(f"{s} {value:+.2f}" for s, value in found.dropna().items())
         yield Section(
             "trade-off",
             "Reconstruction against scores",
-            f"A dot for each run. Rank correlation of {errors[0]} with: {goes}.",
+            f"A dot for each run. Rank correlation of {errors[0]} with: {goes or 'none'}.",
             study_figures.trade_off(table, errors[0], scores),
         )
 
@@ -275,10 +322,11 @@ def _leaders(table: Table, scores: list[str]) -> str:
 
 def _spread(table: Table, scores: list[str]) -> str:
     """How much seeds matter beside settings."""
+    dots = "A dot for each run, a bar for the mean of a setting."
+    if not _repeated(table):
+        return f"{dots} {ONE_SEED}"
     means = table.groupby(["setting", "data"])[scores].agg(["mean", "std"])
     ratio = {s: float(means[s]["std"].mean() / max(1e-12, means[s]["mean"].std())) for s in scores}
     told = ", ".join(f"{s} {value:.1f}" for s, value in ratio.items() if value == value)
-    return (
-        "A dot for each run, a bar for the mean of a setting. The spread between seeds over the "
-        f"spread between settings: {told}."
-    )
+    over = f" The spread between seeds over the spread between settings: {told}."
+    return dots + over if told else dots
