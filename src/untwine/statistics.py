@@ -18,6 +18,7 @@ Table = Any  # a pandas DataFrame or Series, whose own annotations know too litt
 DESCRIPTION = ("model", "setting", "value", "data", "seed", "run", "seconds")
 RESAMPLED = 2_000  # times, for confidence intervals
 SURE = 0.95
+UNSCORED = ("train", " at ", ".active", ".empty")  # parts of names of what is no score of its own
 # The five scores that comparisons of disentangled models report, by their names here.
 USUAL = ("beta-vae-score", "factor-vae-score", "mig", "sap[svm]", "dci.disentanglement")
 ERRORS = ("reconstruction.squared_error", "reconstruction.cross_entropy", "reconstruction loss")
@@ -40,10 +41,10 @@ def score_names(table: Table) -> list[str]:
 def usual_scores(table: Table) -> list[str]:
     """The five usual scores as far as they are there, then the others.
 
-    Errors, UDR, what is measured on training data and the points of curves are left out.
+    Errors, UDR, counts, what is measured on training data and the points of curves are left out.
     """
     there = [name for name in score_names(table) if name not in (*LOWER, "udr")]
-    others = [n for n in there if n not in USUAL and "train" not in n and " at " not in n]
+    others = [n for n in there if n not in USUAL and not any(word in n for word in UNSCORED)]
     return [n for n in USUAL if n in there] + others
 
 
