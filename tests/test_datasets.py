@@ -290,7 +290,7 @@ def test_dsprites_file_gives_the_same_images_and_factors_as_the_regeneration(tmp
     index = np.ravel_multi_index(levels.T, source.factors.sizes)
     assert torch.equal(data.take(np.arange(len(data))), source.take(index))
     again = untwine.dataset("dsprites", path=str(tmp_path / "dsprites.npz"))
-    assert len(list((tmp_path / "cache").glob("*.npy"))) == 1 and len(again) == 50
+    assert len(list((tmp_path / "cache").glob("dsprites-*/images.npy"))) == 1 and len(again) == 50
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip"])

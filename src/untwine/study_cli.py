@@ -10,6 +10,7 @@ from untwine.terminal import say, show_table
 
 if TYPE_CHECKING:
     from untwine.jobs import Job
+    from untwine.launch import Outcome
     from untwine.results import Folder
 
 app = typer.Typer(
@@ -157,16 +158,21 @@ def run(
     except KeyboardInterrupt:
         say(f"stopped; the same command goes on from {folder.path}")
         raise typer.Exit(130) from None
-    done = len(jobs) - len(outcome.failed) - len(outcome.busy)
-    say(f"{done:,} of {len(jobs):,} runs done in {folder.path}")
+    tell_outcome(outcome, folder.path, len(jobs))
+    print(folder.path)
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+def tell_outcome(outcome: "Outcome", path: Path, planned: int) -> None:
+    """Say how a launch ended, run by run where one failed."""
+    done = planned - len(outcome.failed) - len(outcome.busy)
+    say(f"{done:,} of {planned:,} runs done in {path}")
     if outcome.busy:
         count = len(outcome.busy)
         say(f"{count:,} run{'s are' if count > 1 else ' is'} being worked on elsewhere")
     for directory, reason in outcome.failed.items():
         say(f"failed: {directory}: {reason.strip().rpartition(chr(10))[2]}")
-    print(folder.path)
-    if outcome.failed:
-        raise typer.Exit(1)
 
 
 @app.command()
