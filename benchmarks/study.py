@@ -3,6 +3,7 @@
 python benchmarks/study.py
 """
 
+import json
 import shutil
 import sys
 import tempfile
@@ -71,13 +72,12 @@ def reading(folder):
 
 def copies(first, others):
     """The small files of a run for every other run, with scores of their own."""
-    score = (first.path / "scores.json").read_text()
+    kept = json.loads((first.path / "scores.json").read_text())
     for number, job in enumerate(others):
         job.path.mkdir()
         shutil.copy(first.path / "done.json", job.path / "done.json")
-        shutil.copy(first.path / "codes.npz", job.path) if first.compares else None
-        changed = score.replace('"mig": 0', f'"mig": {number % 10 / 10 + 0.01:.2f}')
-        (job.path / "scores.json").write_text(changed)
+        kept["mig"]["values"]["mig"] = number % 97 / 97
+        (job.path / "scores.json").write_text(json.dumps(kept))
 
 
 def main():
