@@ -1,4 +1,4 @@
-"""Drawing batches against training on them, as a ratio measured in one interleaved run.
+"""Drawing batches against training on them, as ratios measured in one interleaved run.
 
 python benchmarks/data.py
 """
@@ -8,16 +8,24 @@ import time
 
 import torch
 from harness import machine, serve, take_turns
-from train import BATCH, trainer
+from train import BATCH, LATENT, trainer
 
 import untwine
 
 SECONDS = 1.0
-SIZES = (32, 64)
+SETS = (
+    "sprites(size=32)",
+    "sprites",
+    "colour-dsprites",
+    "noisy-dsprites",
+    "scream-dsprites",
+    "shapes3d-render",
+    "faces(count=500)",
+    "coloured-mnist(of=digits)",
+)
 
 
-def drawing(size):
-    data = untwine.dataset("sprites", size=size)
+def drawing(data):
     generator = torch.Generator().manual_seed(0)
 
     def work():
@@ -32,19 +40,23 @@ def drawing(size):
 
 def main():
     print(machine())
-    for size in SIZES:
-        names = [f"drawing {size}", f"trainer {size}"]
-        found = take_turns(__file__, names, rounds=5)
+    print(f"{'batches of ' + str(BATCH):28}{'drawn, images/s':>18}{'trained':>10}{'ratio':>8}")
+    for name in SETS:
+        names = [f"drawing {name}", f"trainer {name}"]
+        found = take_turns(__file__, names, rounds=3)
         draw, train = (found[name] for name in names)
         print(
-            f"sprites {size}x{size}, batches of {BATCH}: drawn {draw.median:,.0f} images/s, "
-            f"trained {train.median:,.0f} images/s, ratio {draw.over(train):.0f}"
+            f"{name:28}{draw.median:18,.0f}{train.median:10,.0f}{draw.over(train):8.0f}", flush=True
         )
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        kind, size = sys.argv[1:]
-        serve(drawing(int(size))) if kind == "drawing" else trainer(int(size), "vae", "no")
+        kind, name = sys.argv[1:]
+        data = untwine.dataset(name)
+        if kind == "drawing":
+            serve(drawing(data))
+        else:
+            trainer(data, untwine.build("vae", data, latent=LATENT), "no")
     else:
         main()

@@ -58,9 +58,8 @@ def repeat(step):
     return count * BATCH / (time.perf_counter() - began)
 
 
-def trainer(size, model, compile):
+def trainer(data, vae, compile):
     """One long call of `fit`, cut into turns where it asks whether to stop."""
-    data, vae = build(size, model)
     state = {"count": 0, "began": time.perf_counter(), "until": 0.0}
 
     def turn():
@@ -120,7 +119,7 @@ def contender(words):
     elif kind == "bare":
         serve(bare(int(rest[0])))
     else:
-        trainer(int(rest[0]), rest[1], "yes" if kind == "compiled" else "no")
+        trainer(*build(int(rest[0]), rest[1]), "yes" if kind == "compiled" else "no")
 
 
 def report(size, rounds):

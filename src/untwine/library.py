@@ -116,13 +116,13 @@ def where(data: str) -> Rows:
         rows.append(["your own", str(choice.params["path"])])
     for _, file in needs(choice):
         rows.append(["file" if file.found else "missing", str(file.found or file.place)])
-    names = {choice.name, *(name for name, _ in needs(choice))}
+    names = {choice.name, *(part.name for part in _parts(choice))}
     return rows + [["decoded", str(path)] for name in sorted(names) for path in _decoded(name)]
 
 
 def _decoded(name: str) -> list[Path]:
     """The folders of the cache that hold decoded arrays of a dataset."""
-    form = re.compile(rf"{re.escape(name)}-(\d+-)?([0-9a-f]{{16}}|\d+)(\.npy)?")
+    form = re.compile(rf"{re.escape(name)}(-[a-z]+|-\d+)?-([0-9a-f]{{16}}|\d+)(-.+)?")
     return sorted(path for path in cache_directory().glob(f"{name}-*") if form.fullmatch(path.name))
 
 

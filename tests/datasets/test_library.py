@@ -200,3 +200,15 @@ def test_looking_writes_a_picture_named_after_the_data(tmp_path):
     assert (tmp_path / "digits.png").read_bytes()[:4] == b"\x89PNG"
     out = library.look("mnist-01(of=digits)", out=tmp_path / "new" / "x.png")
     assert out == tmp_path / "new" / "x.png" and out.exists()
+
+
+@pytest.mark.parametrize(
+    "folder", ["smallnorb-0123456789abcdef-64", "digits-28-1", "digits-levels-0123456789abcdef"]
+)
+def test_decoded_copies_are_found_by_the_name_of_their_dataset(tmp_path, monkeypatch, folder):
+    monkeypatch.setenv("UNTWINE_DATA", str(tmp_path))
+    (tmp_path / folder).mkdir()
+    (tmp_path / "digits-other.txt").touch()
+    name = folder.partition("-")[0]
+    assert ["decoded", str(tmp_path / folder)] in library.where(name)
+    assert len([row for row in library.where(name) if row[0] == "decoded"]) == 1

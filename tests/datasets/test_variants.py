@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 import untwine
+from untwine.datasets._files import offline
 from untwine.datasets._variants import crops, painted
 from untwine.errors import DataError, ParameterError
 
@@ -167,3 +168,9 @@ def test_drawing_is_much_faster_than_training(name):
     draw = min(seconds(lambda: data.source.take(index)) for _ in range(5))
     step = seconds(lambda: untwine.fit(model, data, steps=3, batch=64, quiet=True)) / 3
     assert step > 10 * draw
+
+
+def test_the_missing_file_of_dsprites_is_asked_for_in_the_variants_own_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNTWINE_DATA", str(tmp_path))
+    with offline(), pytest.raises(DataError, match=r"--set colour-dsprites\.path="):
+        untwine.dataset("colour-dsprites(of=dsprites)")

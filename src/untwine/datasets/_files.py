@@ -6,17 +6,12 @@ import gzip
 import hashlib
 import json
 import os
-import shutil
-import stat
-import tarfile
-import tempfile
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import filelock
@@ -71,11 +66,6 @@ def cache_directory() -> Path:
     import pooch
 
     return Path(os.environ.get("UNTWINE_DATA") or pooch.os_cache("untwine"))
-
-
-def fetch(name: str, url: str, known_hash: str) -> Path:
-    """The file at this address, downloaded once and checked."""
-    return obtain(name, [File(url.rpartition("/")[2], url, known_hash)])[0]
 
 
 def obtain(name: str, files: Sequence[File], *, quiet: bool = False) -> list[Path]:
@@ -280,74 +270,6 @@ def digest_of(files: Iterable[tuple[str, bytes]]) -> str:
 def digest_of_files(paths: Iterable[Path]) -> str:
     """A short name for the content of large files; it is remembered while they do not change."""
     return digest_of((path.name, checksum(path).encode()) for path in paths)
-
-
-def unpack(archive: Path, folder: Path) -> Path:
-    """The folder with what a .zip, .tar (packed or not) or .gz holds; unpacked once.
-
-    It appears whole or not at all. An archive that reaches outside its folder, or that holds
-    links or devices, is refused.
-    """
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
-        if not folder.is_dir():
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".unpacking-") as room:
-                _unpack_into(archive, Path(room) / "content")
-                os.replace(Path(room) / "content", folder)
-    return folder
-
-
-def _unpack_into(archive: Path, folder: Path) -> None:
-    folder.mkdir()
-    try:
-        for name, stream in _members(archive):
-            target = folder / _inside(archive, name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with stream, target.open("xb") as written:
-                shutil.copyfileobj(stream, written)
-    except (*BROKEN, tarfile.TarError, zipfile.BadZipFile, RuntimeError) as error:
-        raise DataError(f"{archive} cannot be unpacked ({error}); fetch it again") from error
-
-
-def _inside(archive: Path, name: str) -> PurePosixPath:
-    """A member's path, refused where it does not lead to a place below the folder."""
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or not path.parts or ":" in path.parts[0]:
-        raise DataError(f"{archive} is not unpacked: its member {name!r} lies outside its folder")
-    return path
-
-
-def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """The plain files of an archive as (name, content); links and devices are refused."""
-    if zipfile.is_zipfile(archive):
-        yield from _zip_members(archive)
-    elif tarfile.is_tarfile(archive):
-        yield from _tar_members(archive)
-    elif is_gzip(archive):
-        yield archive.name.removesuffix(".gz"), cast(IO[bytes], gzip.open(archive))
-    else:
-        raise DataError(f"{archive} is not an archive (.zip, .tar, .tar.gz, .gz)")
-
-
-def _zip_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    with zipfile.ZipFile(archive) as opened:
-        for member in opened.infolist():
-            _inside(archive, member.filename)
-            if stat.S_ISLNK(member.external_attr >> 16):
-                raise DataError(f"{archive} is not unpacked: {member.filename!r} is a link")
-            if not member.is_dir():
-                yield member.filename, opened.open(member)
-
-
-def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    with tarfile.open(archive) as opened:
-        for member in opened:
-            if not (member.isfile() or member.isdir()):
-                raise DataError(f"{archive} is not unpacked: {member.name!r} is a link or a device")
-            if member.isfile():
-                yield member.name, cast(IO[bytes], opened.extractfile(member))
 
 
 def cached(

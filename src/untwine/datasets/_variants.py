@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from untwine.data import Dataset, Source
-from untwine.datasets.dsprites import dsprites
+from untwine.datasets._files import obtain
+from untwine.datasets.dsprites import FILE, dsprites
 from untwine.datasets.sprites import sprites
 from untwine.errors import DataError, ParameterError
 
@@ -27,7 +28,9 @@ def base(name: str, of: str, size: int, path: str, digest: str) -> Dataset:
             raise ParameterError(
                 f"{name}.size must be 64 with of=dsprites, whose images are stored"
             )
-        return dsprites(path=path, digest=digest)
+        file = path or str(obtain(name, [FILE])[0])  # asked for in this variant's name
+        data = dsprites(path=file, digest=digest)
+        return data if path else replace(data, digest="")
     if path:
         raise ParameterError(f"{name}.path names the file of dSprites; write of=dsprites with it")
     return sprites(size=size)

@@ -50,7 +50,8 @@ def batch_classification(
     Each row is a batch of images that share a level of a factor: `batch_codes` (K, M, D) and
     `batch_levels` (K, M) for K factors, or (M, D) and (M,) for one. A machine with a linear kernel
     and one with a Gaussian kernel, of width 1 / (D · variance), learn from half of the batches of
-    each level. The paper leaves the numbers open; its code standardises the codes and tests on a
+    each level. Of a model the codes are posterior means of what a batch shares, as in the authors'
+    code. The paper leaves the numbers open; its code standardises the codes and tests on a
     fifth, as `batch-classification[authors]` does.
 
     Beside the accuracies stand those on the batches learned from, and that of always giving the
