@@ -51,9 +51,18 @@ def import_published(
     Returns:
         the study's folder, and the number of runs
     """
+    _check_free(Path(out) / name, name)
+    table = read_published(files)
+    about = f"{len(table):,} runs by others, from {', '.join(file.name for file in files)}"
+    folder = make_folder(Study(name, (), (), about=about), out)
+    write_bytes(folder.path / "imported.csv", table.to_csv(index=False).encode())
+    return Folder(folder.path, folder.study, imported=True), len(table)
+
+
+def read_published(files: Sequence[Path]) -> Table:
+    """The results in CSV files as one table under our names."""
     import pandas as pd
 
-    _check_free(Path(out) / name, name)
     table = pd.concat([_read(file) for file in files], ignore_index=True)
     twice = table.duplicated(["setting", "data", "seed"])
     if twice.any():
@@ -62,10 +71,7 @@ def import_published(
             f"{first['setting']} on {first['data']} with seed {first['seed']} is there twice; "
             "give each file once"
         )
-    about = f"{len(table):,} runs by others, from {', '.join(file.name for file in files)}"
-    folder = make_folder(Study(name, (), (), about=about), out)
-    write_bytes(folder.path / "imported.csv", table.to_csv(index=False).encode())
-    return Folder(folder.path, folder.study, imported=True), len(table)
+    return table
 
 
 def _check_free(path: Path, name: str) -> None:

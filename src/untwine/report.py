@@ -6,7 +6,6 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from untwine import pictures
+from untwine.pages import render
 from untwine.registry import metrics, models
 from untwine.representation import Representation
 from untwine.runs import Finished, open_run
@@ -65,8 +65,6 @@ def write_report(path: str | Path, *, n: int = 10_000, quiet: bool = True) -> Pa
     Returns:
         the file
     """
-    from jinja2 import Environment, StrictUndefined
-
     path = Path(path)
     finished = open_run(path)
     scores = score_rows(path, n, quiet)
@@ -75,10 +73,9 @@ def write_report(path: str | Path, *, n: int = 10_000, quiet: bool = True) -> Pa
     )
     information = information_matrix(representation)
     is_image = len(finished.data.shape) == 3
-    template = resources.files("untwine").joinpath("templates/report.html").read_text("utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     rows = latent_rows(finished, representation, information) if is_image else []
-    html = environment.from_string(template).render(
+    html = render(
+        "report.html",
         title=" + ".join(models[part.name].title for part in finished.spec.model),
         data=data_name(finished.spec),
         unit="pixel" if is_image else "number",
@@ -97,7 +94,7 @@ def write_report(path: str | Path, *, n: int = 10_000, quiet: bool = True) -> Pa
         spec_json=json.dumps(finished.spec.to_json(), indent=2),
     )
     file = path / "report.html"
-    write_bytes(file, html.encode())
+    write_bytes(file, html)
     return file
 
 

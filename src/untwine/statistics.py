@@ -18,7 +18,13 @@ Table = Any  # a pandas DataFrame or Series, whose own annotations know too litt
 DESCRIPTION = ("model", "setting", "value", "data", "seed", "run", "seconds")
 RESAMPLED = 2_000  # times, for confidence intervals
 SURE = 0.95
-UNSCORED = ("train", " at ", ".active", ".empty")  # parts of names of what is no score of its own
+UNSCORED = (
+    "train",
+    " at ",
+    " of factor ",
+    ".active",
+    ".empty",
+)  # parts of names of what is no score of its own
 # The five scores that comparisons of disentangled models report, by their names here.
 USUAL = ("beta-vae-score", "factor-vae-score", "mig", "sap[svm]", "dci.disentanglement")
 ERRORS = ("reconstruction.squared_error", "reconstruction.cross_entropy", "reconstruction loss")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ENTRIES = ("study", "about", "models", "data", "seeds", "training", "metrics", "examples", "scales")
 TRAINING = ("latent", "batch", "steps", "lr", "network", "likelihood")
 PLAIN = re.compile(r"\w[\w .+-]*")  # a name that is safe as a directory's
+MERGE = "tag:yaml.org,2002:merge"
 STAND_IN = "sprites(size=16)"  # on which models are checked where no dataset can be opened
 Place = tuple[str | int, ...]
 Wrong = list[tuple[int, str]]  # lines, and what is wrong there
@@ -126,10 +127,15 @@ def _plain(node: yaml.Node, place: Place, lines: dict[Place, int], twice: Wrong)
         return [_plain(child, (*place, i), lines, twice) for i, child in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
         found: dict[Any, Any] = {}
-        for key, value in node.value:
+        merged = [pair for pair in node.value if pair[0].tag == MERGE]
+        for _, value in merged:  # `<<: *anchor`, which what stands beside it overrides
+            found.update(_plain(value, place, lines, twice))
+        inherited = set(found)
+        for key, value in (pair for pair in node.value if pair not in merged):
             name = str(key.value)
-            if name in found:
+            if name in found and name not in inherited:
                 twice.append((key.start_mark.line + 1, f"{name} is there twice"))
+            inherited.discard(name)
             lines[(*place, name)] = key.start_mark.line + 1
             found[name] = _plain(value, (*place, name), lines, twice)
         return found

@@ -1,7 +1,7 @@
 """The command `untwine study`. Heavy modules are imported inside the commands that need them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -115,11 +115,6 @@ def run(
       untwine study run constrained-vaes --scale laptop --workers 2
       untwine study run my-study.yaml --on ray --workers 100
     """
-    import os
-
-    from untwine.jobs import is_complete
-    from untwine.launch import launch, stopped_by_signals
-    from untwine.monitor import monitor
     from untwine.results import make_folder
     from untwine.study import read_study
 
@@ -133,21 +128,15 @@ def run(
             f"the runs of {folder.path} are kept at {folder.place}; go on with --on ray, or begin "
             "again with another --out"
         )
-    jobs = folder.jobs(threads=threads, device=device, checkpoint_every=checkpoint_every)
+    how = {"threads": threads, "device": device, "checkpoint_every": checkpoint_every}
     try:
         if on == "local":
-            todo = [job for job in jobs if not is_complete(job)]
-            with (
-                stopped_by_signals(),
-                monitor(len(jobs), len(jobs) - len(todo), quiet=quiet) as watch,
-            ):
-                count = workers or os.cpu_count() or 1
-                outcome = launch(todo, workers=count, retries=retries, watch=watch)
+            outcome = run_here(folder, workers=workers, retries=retries, quiet=quiet, **how)
         else:
             from untwine.cluster import launch_on_ray
 
             outcome = launch_on_ray(
-                jobs,
+                folder.jobs(**how),
                 address=on,
                 runs=folder.place,
                 workers=workers,
@@ -158,10 +147,26 @@ def run(
     except KeyboardInterrupt:
         say(f"stopped; the same command goes on from {folder.path}")
         raise typer.Exit(130) from None
-    tell_outcome(outcome, folder.path, len(jobs))
+    tell_outcome(outcome, folder.path, len(folder.study.runs))
     print(folder.path)
     if outcome.failed:
         raise typer.Exit(1)
+
+
+def run_here(
+    folder: "Folder", *, workers: int = 0, retries: int = 1, quiet: bool = False, **how: Any
+) -> "Outcome":
+    """Do what is left of a study in processes on this machine."""
+    import os
+
+    from untwine.jobs import is_complete
+    from untwine.launch import launch, stopped_by_signals
+    from untwine.monitor import monitor
+
+    jobs = folder.jobs(**how)
+    todo = [job for job in jobs if not is_complete(job)]
+    with stopped_by_signals(), monitor(len(jobs), len(jobs) - len(todo), quiet=quiet) as watch:
+        return launch(todo, workers=workers or os.cpu_count() or 1, retries=retries, watch=watch)
 
 
 def tell_outcome(outcome: "Outcome", path: Path, planned: int) -> None:

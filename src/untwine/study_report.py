@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from untwine import statistics, study_figures
 from untwine.errors import DataError
-from untwine.progress import progress
+from untwine.pages import Section, render, save_figures
 from untwine.results import Folder, results
 from untwine.selection import with_udr
 from untwine.statistics import Table, higher_is_better, number
 from untwine.store import write_bytes
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 ONE_SEED = "One seed: no uncertainty can be told."
-
-
-@dataclass(frozen=True)
-class Section:
-    """A figure or a table with a sentence that says what it shows."""
-
-    name: str
-    title: str
-    sentence: str
-    figure: Figure | None = None
-    header: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    svg: str = ""
 
 
 def write_study_report(
@@ -51,24 +31,16 @@ def write_study_report(
     Returns:
         the page
     """
-    from jinja2 import Environment, StrictUndefined
     from matplotlib import rc_context
 
     table = results(folder)
     table = table if folder.imported else with_udr(folder, table)
     behind = None if published is None else on_same_data(results(published), table)
-    figures = folder.path / "report" / "figures"
-    figures.mkdir(parents=True, exist_ok=True)
-    shown: list[Section] = []
     with rc_context(study_figures.STYLE):
-        found = list(sections(table, behind))
-        with progress(len(found), "drawing", quiet=quiet) as show:
-            for section in found:
-                shown.append(_saved(section, figures))
-                show(len(shown), section.title)
-    template = resources.files("untwine").joinpath("templates/study.html").read_text("utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    html = environment.from_string(template).render(
+        shown = save_figures(sections(table, behind), folder.path / "report", quiet=quiet)
+    html = render(
+        "study.html",
+        title=folder.study.name,
         study=folder.study,
         runs=len(table),
         planned=len(folder.study.runs) or len(table),
@@ -80,7 +52,7 @@ def write_study_report(
         sections=shown,
     )
     file = folder.path / "report" / "index.html"
-    write_bytes(file, html.encode())
+    write_bytes(file, html)
     return file
 
 
@@ -115,18 +87,6 @@ def at_same_values(behind: Table, table: Table) -> Table:
         same = group[group["value"].map(number).isin(ours)]
         kept.append(same if len(same) else group)
     return pd.concat(kept) if kept else behind
-
-
-def _saved(section: Section, folder: Path) -> Section:
-    """The section with its figure as SVG, which is also written to a file beside a PNG."""
-    if section.figure is None:
-        return section
-    stream = io.StringIO()
-    section.figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    text = stream.getvalue()
-    write_bytes(folder / f"{section.name}.svg", text.encode())
-    section.figure.savefig(folder / f"{section.name}.png", dpi=150)
-    return Section(section.name, section.title, section.sentence, svg=text[text.index("<svg") :])
 
 
 def sections(table: Table, behind: Table | None) -> Iterator[Section]:

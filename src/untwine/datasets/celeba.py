@@ -57,7 +57,7 @@ def _place(path: str) -> Path:
         place = existing(path, "copy of CelebA")
         return place if place.is_dir() else place.parent
     folder = cache_directory() / "celeba"
-    if (folder / "img_align_celeba").is_dir():
+    if (folder / "img_align_celeba").is_dir() or (folder / KNOWN).is_file():
         return folder
     return obtain("celeba", FILES)[0].parent
 
@@ -219,16 +219,16 @@ def celeba(
         crop: side of the central square that is kept: 148 as in the InteL-VAE paper, 178 the full
             width, 108 little but the face; whole squeezes the picture into a square.
         size: side of the images in pixels.
-        path: the folder; looked for in the cache when empty.
+        path: the folder; looked for in the cache, as celeba, when empty.
         digest: of the labels and of the names and sizes of the pictures, filled in by a run that
-            names a path.
+            names a path or takes a smaller copy.
     """
     folder = _place(path)
     tables = _files_of_labels(folder)
     labels = _labels(tables)
     with opened(_pictures(folder)) as tree:
         known = digest_of([("", tree.digest.encode()), ("", digest_of_files(tables).encode())])
-        found = check_digest(path, digest, known)
+        found = check_digest(path or str(folder), digest, known)
         row = _rows_of(tree.pictures, labels, tree.place)
         shape = (size, size, 3)
         convert = _converted(crop, size)
@@ -239,4 +239,5 @@ def celeba(
         there = " and ".join(PARTS[k] for k in np.unique(part))
         raise DataError(f"all pictures in {tree.place} belong to {there}, none to {split}")
     factors = Factors(labels.attributes, (2,) * ATTRIBUTES, labels.values[row[keep]])
-    return Dataset(rows(images, keep), factors, digest=found if path else "")
+    published = not path and tables[0].name != KNOWN  # needs no digest to be known
+    return Dataset(rows(images, keep), factors, digest="" if published else found)

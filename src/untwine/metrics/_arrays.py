@@ -20,6 +20,7 @@ class Split(NamedTuple):
     factors: Levels
     test_codes: Codes
     test_factors: Levels
+    columns: NDArray[np.int64]  # (K,) which of the given factors these are
 
 
 def check_codes(codes: ArrayLike) -> Codes:
@@ -71,7 +72,7 @@ def split(
             )
     kept = _changing(f)
     numbered = _numbered(np.concatenate([f, test_f])[:, kept])
-    return Split(z, numbered[: len(f)], test_z, numbered[len(f) :])
+    return Split(z, numbered[: len(f)], test_z, numbered[len(f) :], np.flatnonzero(kept))
 
 
 def top_two(scores: NDArray[np.floating]) -> tuple[NDArray[np.floating], NDArray[np.floating]]:

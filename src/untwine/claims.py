@@ -1,0 +1,174 @@
+"""What a paper claims, put to the test on our runs.
+
+A claim is reduced to a number for each seed that is above zero where the claim holds: a difference
+of scores, a rank correlation. It is supported when the 95 % interval of the mean of these numbers
+lies above zero, contradicted when it lies below, and undecided otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from untwine.errors import DataError, UnknownNameError
+from untwine.evidence import Evidence, value_of
+from untwine.schema import unknown
+from untwine.statistics import SURE, Table, number
+
+Margins = NDArray[np.float64]  # one for each seed and dataset
+Runs = str | Sequence[str]  # as described in a paper's file
+Told = tuple[str, str]  # the verdict, and the numbers behind it in words
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim and what our runs say of it."""
+
+    says: str
+    verdict: str  # supported, contradicted or undecided
+    evidence: str
+
+
+def judge(evidence: Evidence, claim: Mapping[str, Any]) -> Verdict:
+    """Put one claim of an item to the test."""
+    kinds = [key for key in claim if key != "says"]
+    if len(kinds) != 1 or kinds[0] not in TESTS:
+        wrong = ", ".join(kinds) or "nothing"
+        raise UnknownNameError(unknown("test of a claim", wrong, TESTS))
+    try:
+        found = TESTS[kinds[0]](evidence, **claim[kinds[0]])
+    except DataError as error:  # such as runs that a smaller scale does not have, or that failed
+        found = "undecided", str(error)
+    return Verdict(str(claim["says"]), *found)
+
+
+def told(what: str, margins: Margins) -> Told:
+    """The verdict on margins."""
+    margins = margins[np.isfinite(margins)]
+    if not len(margins):
+        return "undecided", f"{what}: nothing to compare"
+    mean = f"{what}: {margins.mean():+.3g}"
+    if len(margins) < 2:
+        return "undecided", f"{mean}, one seed"
+    low, high = mean_interval(margins)
+    verdict = "supported" if low > 0 else "contradicted" if high < 0 else "undecided"
+    return verdict, f"{mean}, 95 % interval {low:+.3g} to {high:+.3g}, {len(margins)} pairs"
+
+
+def mean_interval(values: Margins) -> tuple[float, float]:
+    """Student's interval of a mean, which unlike the bootstrap's holds for a few values.
+
+    >>> [round(x, 3) for x in mean_interval(np.array([1.0, 2.0, 3.0]))]
+    [-0.484, 4.484]
+    """
+    from scipy.stats import t
+
+    error = values.std(ddof=1) / np.sqrt(len(values))
+    reach = float(t.ppf((1 + SURE) / 2, len(values) - 1)) * error
+    return float(values.mean() - reach), float(values.mean() + reach)
+
+
+def _by_seed(rows: Table, score: str) -> Any:
+    """The mean of a score for each dataset and seed."""
+    return rows.assign(tested=value_of(rows, score)).groupby(["data", "seed"])["tested"].mean()
+
+
+def higher(
+    evidence: Evidence,
+    *,
+    study: str,
+    score: str,
+    of: Runs,
+    than: Runs,
+    at: str = "",
+    data: str = "",
+    sign: int = 1,
+) -> Told:
+    """The score of some runs above that of others, seed by seed; or at the same other score.
+
+    With `at`, the others are a curve: their score where that other score is the same, between
+    their settings.
+    """
+    ours, theirs = (evidence.select(study, runs, data) for runs in (of, than))
+    goes = "difference" if sign > 0 else "decrease"
+    if at:
+        return told(f"{goes} in {score} at the same {at}", sign * _gaps(ours, theirs, score, at))
+    gap = (_by_seed(ours, score) - _by_seed(theirs, score)).dropna()
+    return told(f"{goes} in {score}", sign * gap.to_numpy(float))
+
+
+def lower(evidence: Evidence, **how: Any) -> Told:
+    """The score of some runs below that of others."""
+    return higher(evidence, sign=-1, **how)
+
+
+def _gaps(ours: Table, theirs: Table, score: str, at: str) -> Margins:
+    """For each seed the mean height of our settings above the curve of theirs, where it reaches."""
+    gaps: list[float] = []
+    for key, group in ours.groupby(["data", "seed"]):
+        curve = theirs[(theirs["data"] == key[0]) & (theirs["seed"] == key[1])].sort_values(at)
+        if len(curve) < 2:
+            continue
+        within = group[group[at].between(curve[at].iloc[0], curve[at].iloc[-1])]
+        between = np.interp(within[at], curve[at], value_of(curve, score))
+        gaps.append(float(np.mean(value_of(within, score) - between)) if len(within) else np.nan)
+    return np.array(gaps)
+
+
+def rises(
+    evidence: Evidence, *, study: str, score: str, of: Runs, data: str = "", sign: int = 1
+) -> Told:
+    """Spearman's correlation between the number that a model's runs vary and a score."""
+    rows = evidence.select(study, of, data)
+    rows = rows.assign(tested=value_of(rows, score), number=rows["value"].map(number))
+    if rows["number"].isna().any() or rows["number"].nunique() < 2:
+        raise DataError(f"{of} has no number that varies, with which {score} could rise")
+    found = [
+        group[["number", "tested"]].corr(method="spearman").iloc[0, 1]
+        for _, group in rows.groupby(["data", "seed"])
+    ]
+    goes = "rank correlation" if sign > 0 else "negative rank correlation"
+    return told(f"{goes} with {score}", sign * np.array(found, dtype=float))
+
+
+def falls(evidence: Evidence, **how: Any) -> Told:
+    """A score that falls as the number of a model grows."""
+    return rises(evidence, sign=-1, **how)
+
+
+def close(evidence: Evidence, *, study: str, score: str, of: Runs, to: Runs, share: float) -> Told:
+    """A score that differs from that of other runs by no more than a share of theirs."""
+    ours, theirs = (_by_seed(evidence.select(study, runs), score) for runs in (of, to))
+    gap = (ours / theirs - 1).abs().dropna().to_numpy(float)
+    return told(f"{share:g} less the relative difference in {score}", share - gap)
+
+
+def alike(evidence: Evidence, *, study: str, score: str) -> Told:
+    """Models that rank alike on all datasets: each dataset's order against that of the others."""
+    table = evidence.table(study)
+    means = table.assign(tested=value_of(table, score)).pivot_table("tested", "model", "data")
+    ranks = [
+        means[name].corr(means.drop(columns=name).mean(axis=1), method="spearman")
+        for name in means.columns
+        if means.shape[1] > 1
+    ]
+    return told("rank correlation of a dataset's order with that of the others", np.array(ranks))
+
+
+def overtakes(evidence: Evidence, *, study: str, score: str, of: Runs, than: Runs) -> Told:
+    """Some run of a setting above some run of a better setting, so that one seed may mislead."""
+    ours, theirs = (value_of(evidence.select(study, runs), score).dropna() for runs in (of, than))
+    if len(ours) < 2 or len(theirs) < 2:
+        return "undecided", "one seed"
+    wins = float(np.mean(ours.to_numpy()[:, None] > theirs.to_numpy()))
+    pairs = f"{100 * wins:.0f} % of the {len(ours) * len(theirs)} pairs of runs"
+    return ("supported" if wins > 0 else "contradicted"), f"it wins in {pairs}"
+
+
+TESTS: dict[str, Callable[..., Told]] = {
+    test.__name__: test for test in (higher, lower, rises, falls, close, alike, overtakes)
+}

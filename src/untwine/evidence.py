@@ -1,0 +1,163 @@
+"""What the studies of a reproduction found: runs by description, scores, and models to look at."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from untwine.errors import DataError, ParameterError, UnknownNameError
+from untwine.reproduction import Item, Prepared
+from untwine.results import Folder, results
+from untwine.schema import unknown
+from untwine.selection import with_udr
+from untwine.spec import Run, load
+from untwine.statistics import USUAL, Table, number
+
+if TYPE_CHECKING:
+    from untwine.runs import Finished
+
+FIVE = "mean of five"  # the usual disentanglement scores
+PUBLISHED = "constrained-vae-study"  # the folder of published runs in the data directory
+
+
+@dataclass(frozen=True)
+class Description:
+    """Runs as a person writes them: `dip-vae-ii lambda_od=5`, `beta-vae`."""
+
+    model: str
+    numbers: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def read(cls, text: str) -> Description:
+        model, *rest = text.split()
+        pairs = [word.partition("=") for word in rest]
+        if not all(equals for _, equals, _ in pairs):
+            raise ParameterError(f"runs are described as MODEL NAME=VALUE ..., not {text!r}")
+        return cls(model, tuple((key.replace("-", "_"), value) for key, _, value in pairs))
+
+    def fits(self, run: Run) -> bool:
+        return run.model_name == self.model and all(_has(run, *pair) for pair in self.numbers)
+
+
+def _has(run: Run, key: str, value: str) -> bool:
+    """Whether some part of a run, or its training, has this number or name."""
+    pieces = [*run.model, run.network, run.likelihood]
+    found = [piece.params[key] for piece in pieces if key in piece.params]
+    found += [getattr(run, key)] if key in ("latent", "batch", "steps", "lr", "seed") else []
+    return any(str(v) == value or number(v) == number(value) for v in found)
+
+
+class Evidence:
+    """The results of an item's studies."""
+
+    def __init__(self, prepared: Prepared, data: Path | None = None) -> None:
+        self.prepared = prepared
+        self.data = data
+
+    @property
+    def item(self) -> Item:
+        return self.prepared.item
+
+    def folder(self, study: str) -> Folder:
+        if study not in self.prepared.folders:
+            kind = f"study of {self.item.address}"
+            raise UnknownNameError(unknown(kind, study, self.prepared.folders))
+        return self.prepared.folders[study]
+
+    @functools.cache  # noqa: B019  an item's evidence lives as long as its page is written
+    def table(self, study: str) -> Table:
+        """A row for each scored run."""
+        folder = self.folder(study)
+        found = results(folder)
+        found = with_udr(folder, found) if "udr" in folder.study.metrics else found
+        if set(USUAL) <= set(found.columns):
+            found[FIVE] = found[list(USUAL)].mean(axis=1)
+        return found.rename(columns=_factor_names(folder, found.columns))
+
+    @functools.cache  # noqa: B019
+    def runs(self, study: str) -> dict[str, Run]:
+        """The runs of a study by the name of their directory."""
+        return {run.directory: run for run in self.folder(study).study.runs}
+
+    def select(self, study: str, described: str | Sequence[str], data: str = "") -> Table:
+        """The rows of the runs that fit the first description that fits any, on some data."""
+        table, runs = self.table(study), self.runs(study)
+        if data:
+            table = table[[runs[name].data.name == data for name in table["run"]]]
+        for text in _texts(described):
+            wanted = Description.read(text)
+            rows = table[[wanted.fits(runs[name]) for name in table["run"]]]
+            if len(rows):
+                return rows
+        wanted = " or ".join(_texts(described))
+        raise DataError(f"{self.folder(study).study.name} has no scored run of {wanted}")
+
+    def has(self, study: str, described: str | Sequence[str]) -> bool:
+        """Whether runs of this description are scored."""
+        wanted = [Description.read(text) for text in _texts(described)]
+        return any(w.fits(run) for w in wanted for run in self.runs(study).values())
+
+    def opened(self, study: str, described: str | Sequence[str], seed: int = 0) -> Finished:
+        """A model with its data: of a description the seed that is asked for, or else the first."""
+        from untwine.runs import open_run
+
+        rows = self.select(study, described)
+        of_seed = rows[rows["seed"] == seed]
+        row = (of_seed if len(of_seed) else rows).iloc[0]
+        return open_run(self.folder(study).runs / str(row["run"]))
+
+    def heading(self, study: str) -> str:
+        """What data a study is on, and what that stands in for."""
+        from untwine.registry import datasets
+
+        names = self.table(study)["data"].unique()
+        stands = {other: real for real, other in self.prepared.stand_ins.items()}
+        told = []
+        for name in map(str, names):
+            base = name.partition("(")[0]
+            real = next((r for s, r in stands.items() if s.partition("(")[0] == base), "")
+            title = datasets[real.partition("(")[0]].title if real else ""
+            told.append(f"{name}, a stand-in for {title}" if real else name)
+        return "; ".join(told)
+
+    @functools.cached_property
+    def published(self) -> Table | None:
+        """The published runs of the comparison of constrained VAEs, where they are here."""
+        from untwine.published import read_published
+
+        files = sorted((self.data / PUBLISHED).glob("*.csv.gz")) if self.data else []
+        return read_published(files) if files else None
+
+    def seconds(self) -> float:
+        """How long all runs took to train, one after the other."""
+        import pandas as pd
+
+        tables: Table = pd.concat([self.table(study) for study in self.prepared.folders])
+        return float(tables.drop_duplicates("run")["seconds"].sum())
+
+
+def _factor_names(folder: Folder, columns: Iterable[str]) -> dict[str, str]:
+    """Scores `of factor 20` by the name of that factor, where a study has one dataset."""
+    numbered = {c: int(m[1]) for c in columns if (m := re.search(r" of factor (\d+)$", c))}
+    data = {run.data.name: run.data for run in folder.study.runs}
+    if not numbered or len(data) > 1:
+        return {}
+    factors = load(next(iter(data.values()))).factors
+    assert factors is not None
+    return {c: c.replace(f"factor {k}", factors.names[k]) for c, k in numbered.items()}
+
+
+def _texts(described: str | Iterable[str]) -> list[str]:
+    return [described] if isinstance(described, str) else list(described)
+
+
+def value_of(row: Any, score: str) -> Any:
+    """A score of rows, or a multiple of it, written `100 * sap`."""
+    factor, times, name = score.rpartition(" * ")
+    if name not in row:
+        raise UnknownNameError(unknown("score of this study", name, list(row.keys())))
+    return row[name] * (float(factor) if times else 1.0)
