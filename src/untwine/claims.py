@@ -1,7 +1,7 @@
 """What a paper claims, put to the test on our runs.
 
 A claim is reduced to a number for each seed that is above zero where the claim holds: a difference
-of scores, a rank correlation. It is supported when the 95 % interval of the mean of these numbers
+of scores, or a slope. It is supported when the 95 % interval of the mean of these numbers
 lies above zero, contradicted when it lies below, and undecided otherwise.
 """
 
@@ -56,7 +56,7 @@ def told(what: str, margins: Margins) -> Told:
         return "undecided", f"{mean}, one seed"
     low, high = mean_interval(margins)
     verdict = "supported" if low > 0 else "contradicted" if high < 0 else "undecided"
-    return verdict, f"{mean}, 95 % interval {low:+.3g} to {high:+.3g}, {len(margins)} pairs"
+    return verdict, f"{mean}, 95 % interval {low:+.3g} to {high:+.3g}, n = {len(margins)}"
 
 
 def mean_interval(values: Margins) -> tuple[float, float]:
@@ -122,17 +122,19 @@ def _gaps(ours: Table, theirs: Table, score: str, at: str) -> Margins:
 def rises(
     evidence: Evidence, *, study: str, score: str, of: Runs, data: str = "", sign: int = 1
 ) -> Told:
-    """Spearman's correlation between the number that a model's runs vary and a score."""
+    """A score that grows with the number that a model's runs vary: its slope over their order."""
     rows = evidence.select(study, of, data)
     rows = rows.assign(tested=value_of(rows, score), number=rows["value"].map(number))
     if rows["number"].isna().any() or rows["number"].nunique() < 2:
         raise DataError(f"{of} has no number that varies, with which {score} could rise")
-    found = [
-        group[["number", "tested"]].corr(method="spearman").iloc[0, 1]
+    rows["place"] = rows["number"].rank(method="dense")
+    slopes = [
+        float(np.polyfit(group["place"], group["tested"], 1)[0])
         for _, group in rows.groupby(["data", "seed"])
+        if group["place"].nunique() > 1
     ]
-    goes = "rank correlation" if sign > 0 else "negative rank correlation"
-    return told(f"{goes} with {score}", sign * np.array(found, dtype=float))
+    goes = "rise" if sign > 0 else "fall"
+    return told(f"{goes} of {score} from one value to the next", sign * np.array(slopes))
 
 
 def falls(evidence: Evidence, **how: Any) -> Told:

@@ -6,8 +6,9 @@ there is that of the function, with hyphens.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from untwine.pages import Section
 from untwine.schema import unknown
 from untwine.statistics import Table
 from untwine.study_report import at_same_values, by_data, on_same_data
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STEPS, REACH = 11, 2.5  # of a traversal
 SHOWN = 8  # latents of a traversal
@@ -193,7 +197,7 @@ def traversals(
         row = evidence.select(study, described)
         values = ", ".join(f"{s} {mean_and_spread(value_of(row, s))}" for s in scores)
         yield Section(
-            f"traversals-{study}-{len(name)}-{row['run'].iloc[0]}",
+            _file_name("traversals", study, str(row["setting"].iloc[0])),
             name,
             f"On {evidence.heading(study)}. One latent a row, from −{REACH} to {REACH}, those that "
             f"say most first ({told} nats)." + (f" {values}." if values else ""),
@@ -211,15 +215,15 @@ def by_model(evidence: Evidence, *, study: str, scores: Sequence[str] = ()) -> I
         "by-model",
         "Scores by model",
         f"On {evidence.heading(study)}. {_grey(behind)}",
-        study_figures.by_model(
-            ours, scores, None if behind is None else at_same_values(behind, ours)
-        ),
+        study_figures.by_model(ours, scores, behind),
     )
-    yield _means(evidence, ours, ["model"], scores, behind)
+    yield _means(ours, ["model"], scores, behind)
 
 
 def _behind(evidence: Evidence, ours: Table) -> Table | None:
-    return None if evidence.published is None else on_same_data(evidence.published, ours)
+    """The published runs on our data and at our values."""
+    theirs = evidence.published
+    return None if theirs is None else at_same_values(on_same_data(theirs, ours), ours)
 
 
 def _grey(behind: Table | None) -> str:
@@ -229,22 +233,15 @@ def _grey(behind: Table | None) -> str:
     return f"In grey the published runs at our values, on {data}."
 
 
-def _means(
-    evidence: Evidence, ours: Table, by: list[str], scores: Sequence[str], behind: Table | None
-) -> Section:
+def _means(ours: Table, by: list[str], scores: Sequence[str], behind: Table | None) -> Section:
     """The mean of each score by group, the published one beside it where it is here."""
     rows: list[tuple[str, ...]] = []
-    theirs = None if behind is None else at_same_values(behind, ours)
     for key, group in ours.groupby(by, sort=False):
-        cells: list[str] = []
-        same = theirs
+        theirs = behind
         for name, value in zip(by, key, strict=True):
-            same = None if same is None else same[same[name].map(_plain) == _plain(value)]
-        for score in scores:
-            known = same is not None and score in same and same[score].notna().any()
-            cells.append(f"{same[score].mean():.3f}" if known and same is not None else MISSING)
-            cells.append(mean_and_spread(group[score]))
-        rows.append((*map(str, key), *cells))
+            theirs = None if theirs is None else theirs[theirs[name].map(_plain) == _plain(value)]
+        cells = [(_mean(theirs, score), mean_and_spread(group[score])) for score in scores]
+        rows.append((*map(_plain, key), *(cell for pair in cells for cell in pair)))
     header = [word for score in scores for word in (f"{score}, published", "ours")]
     return Section(
         "means-by-" + "-".join(by),
@@ -255,10 +252,16 @@ def _means(
     )
 
 
+def _mean(rows: Table | None, score: str) -> str:
+    known = rows is not None and score in rows and rows[score].notna().any()
+    return f"{rows[score].mean():.3f}" if known and rows is not None else MISSING
+
+
 def _plain(value: object) -> str:
-    """A number as it is written shortest, so that 1.0 is 1."""
+    """A number at its shortest, 1 for 1.0; data by the name under which it is published."""
     found = statistics.number(value)
-    return str(value) if found != found else f"{found:g}"
+    name = str(value).partition("(")[0]
+    return ("dsprites" if name == "sprites" else name) if found != found else f"{found:g}"
 
 
 @exhibit
@@ -278,21 +281,47 @@ def by_dataset(
 def by_value(
     evidence: Evidence, *, study: str, scores: Sequence[str], models: Sequence[str] = ()
 ) -> Iterator[Section]:
-    """Scores by the number that each model varies, with the published runs behind."""
+    """Scores by the number that each model varies, with the published runs behind.
+
+    One dataset has a panel for each model, several have a panel each.
+    """
     ours = evidence.table(study)
     ours = ours[ours["model"].isin(models)] if models else ours
     behind = _behind(evidence, ours)
-    for score in [s for s in scores if s in ours]:
-        figure = study_figures.by_value(ours, score, behind)
+    several = ours["data"].nunique() > 1
+    there = [s for s in scores if s in ours]
+    for score in there:
+        draw = _by_dataset if several else study_figures.by_value
         yield Section(
-            f"by-value-{score.replace('.', '-')}",
+            _file_name("by-value", score),
             f"{score} by parameter value",
             f"On {evidence.heading(study)}. Means and one standard deviation over seeds. "
             + _grey(behind),
-            figure,
+            draw(ours, score, behind),
         )
-    there = [s for s in scores if s in ours]
-    yield _means(evidence, ours, ["model", "value"], there, behind)
+    by = ["data", "model", "value"] if several else ["model", "value"]
+    yield _means(ours, by, there, behind)
+
+
+def _by_dataset(ours: Table, score: str, behind: Table | None) -> Figure:
+    """A panel for each dataset with a curve for each model."""
+    names = list(dict.fromkeys(ours["data"]))
+    figure, axes = study_figures.panels(len(names))
+    for axis, name in zip(axes, names, strict=True):
+        if behind is not None and score in behind:
+            theirs = behind[behind["data"].map(_plain) == _plain(name)]
+            for _, group in theirs.groupby("model", sort=False):
+                study_figures.curve(axis, group, score, study_figures.BEHIND, "published", {})
+        for model, group in ours[ours["data"] == name].groupby("model", sort=False):
+            study_figures.curve(axis, group, score, None, str(model), {})
+        axis.set_title(str(name))
+    axes[0].set_ylabel(score)
+    axes[0].legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _file_name(*words: str) -> str:
+    return re.sub(r"[^\w-]+", "-", "-".join(words)).strip("-")
 
 
 @exhibit

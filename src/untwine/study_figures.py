@@ -116,9 +116,9 @@ def by_value(table: Table, score: str, behind: Table | None) -> Figure | None:
         ours = table[table["model"] == model]
         places = _places(axis, ours)
         if behind is not None and score in behind and not places:
-            _curve(axis, behind[behind["model"] == model], score, BEHIND, "published", {})
+            curve(axis, behind[behind["model"] == model], score, BEHIND, "published", {})
         for data, group in ours.groupby("data", sort=False):
-            _curve(axis, group, score, None, str(data), places)
+            curve(axis, group, score, None, str(data), places)
         if score in statistics.ERRORS and table[score].max() > 5 * table[score].min() > 0:
             axis.set_yscale("log")
         axis.set_title(str(model))
@@ -138,7 +138,7 @@ def _places(axis: Axes, group: Table) -> dict[str, int]:
     return {name: place for place, name in enumerate(settings)}
 
 
-def _curve(
+def curve(
     axis: Axes, group: Table, score: str, colour: str | None, label: str, places: dict[str, int]
 ) -> None:
     """Means by the number that varies, or at the places of the settings without a line."""
