@@ -149,6 +149,30 @@ def close(evidence: Evidence, *, study: str, score: str, of: Runs, to: Runs, sha
     return told(f"{share:g} less the relative difference in {score}", share - gap)
 
 
+def near(
+    evidence: Evidence, *, study: str, score: str, of: Runs, value: float, within: float
+) -> Told:
+    """A score no further from a number than `within`."""
+    gap = (_by_seed(evidence.select(study, of), score) - value).abs().dropna().to_numpy(float)
+    return told(f"{within:g} less the distance of {score} from {value:g}", within - gap)
+
+
+def exceeds(
+    evidence: Evidence, *, study: str, score: str, of: Runs, value: float | str, sign: int = 1
+) -> Told:
+    """A score above a number, or above another score of the same runs, such as a base rate."""
+    rows = evidence.select(study, of)
+    bound = value_of(rows, value) if isinstance(value, str) else value
+    gap = rows.assign(gap=value_of(rows, score) - bound).groupby(["data", "seed"])["gap"].mean()
+    goes = "excess" if sign > 0 else "shortfall"
+    return told(f"{goes} of {score} over {value}", sign * gap.dropna().to_numpy(float))
+
+
+def below(evidence: Evidence, **how: Any) -> Told:
+    """A score below a number, or below another score of the same runs."""
+    return exceeds(evidence, sign=-1, **how)
+
+
 def alike(evidence: Evidence, *, study: str, score: str) -> Told:
     """Models that rank alike on all datasets: each dataset's order against that of the others."""
     table = evidence.table(study)
@@ -172,5 +196,17 @@ def overtakes(evidence: Evidence, *, study: str, score: str, of: Runs, than: Run
 
 
 TESTS: dict[str, Callable[..., Told]] = {
-    test.__name__: test for test in (higher, lower, rises, falls, close, alike, overtakes)
+    test.__name__: test
+    for test in (
+        higher,
+        lower,
+        rises,
+        falls,
+        close,
+        near,
+        exceeds,
+        below,
+        alike,
+        overtakes,
+    )
 }

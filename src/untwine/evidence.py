@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from untwine.errors import DataError, ParameterError, UnknownNameError
+from untwine.measures import measured
+from untwine.progress import progress
 from untwine.reproduction import Item, Prepared
 from untwine.results import Folder, results
 from untwine.schema import unknown
@@ -54,9 +56,10 @@ def _has(run: Run, key: str, value: str) -> bool:
 class Evidence:
     """The results of an item's studies."""
 
-    def __init__(self, prepared: Prepared, data: Path | None = None) -> None:
+    def __init__(self, prepared: Prepared, data: Path | None = None, *, quiet: bool = True) -> None:
         self.prepared = prepared
         self.data = data
+        self.quiet = quiet
 
     @property
     def item(self) -> Item:
@@ -74,9 +77,31 @@ class Evidence:
         folder = self.folder(study)
         found = results(folder)
         found = with_udr(folder, found) if "udr" in folder.study.metrics else found
+        found = self._with_measures(study, found)
         if set(USUAL) <= set(found.columns):
             found[FIVE] = found[list(USUAL)].mean(axis=1)
         return found.rename(columns=_factor_names(folder, found.columns))
+
+    def _with_measures(self, study: str, found: Table) -> Table:
+        """The table with a column for each number that the item measures of a study's runs."""
+        import pandas as pd
+
+        wanted = [
+            (name, dict(how))
+            for entry in self.item.measure
+            for name, how in entry.items()
+            if how["study"] == study
+        ]
+        rows: list[dict[str, float]] = [{} for _ in range(len(found))]
+        with progress(len(wanted) * len(rows), "measuring", quiet=self.quiet) as show:
+            for place, (name, how) in enumerate(wanted):
+                label = how.pop("label", "")
+                del how["study"]
+                for row, directory in enumerate(found["run"]):
+                    path = self.folder(study).runs / str(directory)
+                    rows[row].update(measured(path, name, how, label))
+                    show(place * len(rows) + row + 1, label or name)
+        return pd.concat([found, pd.DataFrame(rows, index=found.index)], axis=1)
 
     @functools.cache  # noqa: B019
     def runs(self, study: str) -> dict[str, Run]:

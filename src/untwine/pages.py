@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,6 +69,11 @@ def _saved(section: Section, folder: Path) -> Section:
     write_bytes(folder / f"{section.name}.svg", text.encode())
     section.figure.savefig(folder / f"{section.name}.png", dpi=150)
     return replace(section, figure=None, svg=text[text.index("<svg") :])
+
+
+def file_name(*words: str) -> str:
+    """Words as the name of a section, which is also that of its files."""
+    return re.sub(r"[^\w-]+", "-", "-".join(words)).strip("-")
 
 
 def render(template: str, **values: Any) -> bytes:

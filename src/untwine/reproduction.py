@@ -54,6 +54,7 @@ class Item:
     studies: tuple[str, ...]
     show: tuple[Mapping[str, Any], ...]
     claims: tuple[Mapping[str, Any], ...] = ()
+    measure: tuple[Mapping[str, Any], ...] = ()
     about: str = ""
     minutes: float = 0  # at laptop scale, on two cores
 
@@ -96,6 +97,7 @@ def items_of(paper: Paper) -> Iterator[Item]:
             tuple(body["studies"]),
             tuple(body["show"]),
             tuple(body.get("claims", ())),
+            tuple(body.get("measure", ())),
             body.get("about", ""),
             body.get("minutes", 0),
         )

@@ -43,7 +43,7 @@ def write_page(prepared: Prepared, *, data: Path | None = None, quiet: bool = Tr
 
     from untwine.study_figures import STYLE
 
-    item, evidence = prepared.item, Evidence(prepared, data)
+    item, evidence = prepared.item, Evidence(prepared, data, quiet=quiet)
     folder = page_folder(prepared)
     with rc_context(STYLE):
         sections = [section for wanted in item.show for section in shown(evidence, wanted)]
