@@ -6,7 +6,6 @@ import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from untwine.errors import DataError, ParameterError, UnknownNameError
@@ -56,9 +55,8 @@ def _has(run: Run, key: str, value: str) -> bool:
 class Evidence:
     """The results of an item's studies."""
 
-    def __init__(self, prepared: Prepared, data: Path | None = None, *, quiet: bool = True) -> None:
+    def __init__(self, prepared: Prepared, *, quiet: bool = True) -> None:
         self.prepared = prepared
-        self.data = data
         self.quiet = quiet
 
     @property
@@ -152,9 +150,10 @@ class Evidence:
     @functools.cached_property
     def published(self) -> Table | None:
         """The published runs of the comparison of constrained VAEs, where they are here."""
+        from untwine.datasets._files import cache_directory
         from untwine.published import read_published
 
-        files = sorted((self.data / PUBLISHED).glob("*.csv.gz")) if self.data else []
+        files = sorted((cache_directory() / PUBLISHED).glob("*.csv.gz"))
         return read_published(files) if files else None
 
     def seconds(self) -> float:

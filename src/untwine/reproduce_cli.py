@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    item: Annotated[str, typer.Argument(help="PAPER/ITEM; all are listed without it.")] = "",
+    item: Annotated[
+        str, typer.Argument(help="PAPER/ITEM, or FILE.yaml/ITEM; without it all are listed.")
+    ] = "",
     scale: Annotated[
         Literal["laptop", "paper", "smoke"],
         typer.Option(help="laptop: minutes; paper: its sizes and data; smoke: seconds."),
@@ -58,7 +60,7 @@ def reproduce(
     failed = False
     for one in all_items() if every else [find_item(item)]:
         try:
-            failed |= not reproduced(one, scale, seeds, workers, stand_ins, data, out, quiet)
+            failed |= not reproduced(one, scale, seeds, workers, stand_ins, out, quiet)
         except DataError as error:
             if not every:
                 raise
@@ -82,7 +84,6 @@ def reproduced(
     seeds: int,
     workers: int,
     stand_ins: bool,
-    data: Path | None,
     out: Path,
     quiet: bool,
 ) -> bool:
@@ -95,7 +96,7 @@ def reproduced(
         why = "as asked for" if stand_ins else "whose files are not here"
         say(f"{other} stands in for {real}, {why}")
     good = run_studies(prepared, workers, quiet)
-    page = write_page(prepared, data=data, quiet=quiet)
+    page = write_page(prepared, quiet=quiet)
     say(f"{item.address}: {item.title}")
     for section in page.sections:
         if section.header:

@@ -16,9 +16,10 @@ from untwine.errors import DataError, ParameterError, UnknownNameError
 from untwine.results import Folder, make_folder
 from untwine.schema import unknown
 from untwine.spec import load, locate
-from untwine.study import Document, Study, parse, read_document, resolve, scaled
+from untwine.study import Document, Mistakes, Study, parse, read_document, resolve, scaled
 
 SCALES = ("smoke", "laptop", "paper")
+ENTRIES = ("title", "about", "minutes", "studies", "measure", "show", "claims")  # of an item
 ELSE = " or "  # between a dataset and what stands in where its files are not here
 
 
@@ -80,27 +81,42 @@ def papers() -> list[str]:
 
 
 def read_paper(name: str) -> Paper:
-    """A paper that comes with the package."""
+    """A paper that comes with the package, or one in a file of one's own."""
+    if name.endswith(".yaml") and Path(name).is_file():
+        return _checked(Paper(Path(name).stem, parse(Path(name).read_text("utf-8"), name)))
     if name not in papers():
         raise UnknownNameError(unknown("paper", name, papers()))
     packed = resources.files("untwine").joinpath("reproduce", f"{name}.yaml")
-    return Paper(name, parse(packed.read_text("utf-8"), f"{name}.yaml"))
+    return _checked(Paper(name, parse(packed.read_text("utf-8"), f"{name}.yaml")))
+
+
+def _checked(paper: Paper) -> Paper:
+    """The paper, if each of its items has what an item needs; all mistakes are told at once."""
+    wrong: list[tuple[int, str]] = []
+    line = paper.document.line
+    for key in ("title", "by", "url", "studies", "items"):
+        if not paper[key]:
+            wrong.append((1, f"there must be `{key}:`"))
+    for name, body in (paper["items"] or {}).items():
+        lacking = [k for k in ("title", "studies", "show") if not (body or {}).get(k)]
+        wrong += [(line("items", name), f"the item {name} must have `{k}:`") for k in lacking]
+        for key in set(body or {}) - set(ENTRIES):
+            wrong.append((line("items", name, key), unknown("entry of an item", key, ENTRIES)))
+        for study in (body or {}).get("studies", ()):
+            if study not in paper["studies"]:
+                told = unknown(f"study of {paper.name}", study, paper["studies"])
+                wrong.append((line("items", name, "studies"), told))
+    if wrong:
+        raise Mistakes(paper.document.name, wrong)
+    return paper
 
 
 def items_of(paper: Paper) -> Iterator[Item]:
     """The tables and figures of a paper, in its own order."""
     for name, body in paper["items"].items():
-        yield Item(
-            paper,
-            name,
-            body["title"],
-            tuple(body["studies"]),
-            tuple(body["show"]),
-            tuple(body.get("claims", ())),
-            tuple(body.get("measure", ())),
-            body.get("about", ""),
-            body.get("minutes", 0),
-        )
+        lists = {key: tuple(body.get(key, ())) for key in ("studies", "show", "claims", "measure")}
+        rest = {key: body[key] for key in ("title", "about", "minutes") if key in body}
+        yield Item(paper, name, **lists, **rest)
 
 
 def all_items() -> list[Item]:
@@ -109,10 +125,10 @@ def all_items() -> list[Item]:
 
 def find_item(address: str) -> Item:
     """The item at PAPER/ITEM."""
-    paper, slash, name = address.partition("/")
-    found = {item.name: item for item in items_of(read_paper(paper))}
+    paper, slash, name = address.rpartition("/")
+    found = {item.name: item for item in items_of(read_paper(paper or name))}
     if not slash:
-        raise ParameterError(f"write PAPER/ITEM, such as {paper}/{next(iter(found))}")
+        raise ParameterError(f"{name} has {', '.join(found)}; write {name}/{next(iter(found))}")
     if name not in found:
         raise UnknownNameError(unknown(f"item of {paper}", name, found))
     return found[name]
@@ -153,7 +169,7 @@ def planned(
     document = scaled(paper.study(name), scale)
     data = document.content["data"]
     listed = [data] if isinstance(data, str) else data
-    chosen = [_here(text, used, stand_ins) for text in listed]
+    chosen = [choose_data(text, used, stand_ins) for text in listed]
     ending = "-stand-ins" if stand_ins else ""
     content = {
         **document.content,
@@ -164,7 +180,7 @@ def planned(
     return resolve(replace(document, content=content))
 
 
-def _here(text: str, used: dict[str, str], stand_ins: bool) -> str:
+def choose_data(text: str, used: dict[str, str], stand_ins: bool) -> str:
     """Of `real or stand-in` the first whose files are here; what stands in is noted."""
     real, either, other = text.partition(ELSE)
     if not either:

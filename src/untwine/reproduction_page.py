@@ -12,9 +12,11 @@ from untwine.evidence import Evidence
 from untwine.exhibits import shown
 from untwine.monitor import duration
 from untwine.pages import Section, markdown, render, save_figures
-from untwine.reproduction import Item, Prepared, all_items
+from untwine.reproduction import SCALES, Item, Prepared, all_items
 from untwine.runs import read_json
 from untwine.store import write_bytes, write_json
+
+ENDINGS = ("", "-stand-ins")  # of the folder of a page
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Page:
     verdicts: Sequence[Verdict]
 
 
-def write_page(prepared: Prepared, *, data: Path | None = None, quiet: bool = True) -> Page:
+def write_page(prepared: Prepared, *, quiet: bool = True) -> Page:
     """Write the page of an item whose studies are run.
 
     index.html    the page, which needs no other file
@@ -36,14 +38,13 @@ def write_page(prepared: Prepared, *, data: Path | None = None, quiet: bool = Tr
 
     Args:
         prepared: the item with its studies.
-        data: the directory of data, where published runs may lie.
         quiet: no progress bar.
     """
     from matplotlib import rc_context
 
     from untwine.study_figures import STYLE
 
-    item, evidence = prepared.item, Evidence(prepared, data, quiet=quiet)
+    item, evidence = prepared.item, Evidence(prepared, quiet=quiet)
     folder = page_folder(prepared)
     with rc_context(STYLE):
         sections = [section for wanted in item.show for section in shown(evidence, wanted)]
@@ -99,18 +100,13 @@ def write_index(out: Path) -> Path:
     """One page that links to every page that is there, with the verdicts."""
     rows: list[dict[str, Any]] = []
     for item in all_items():
-        pages = sorted(out.glob(f"{item.paper.name}/{item.name}-*/results.json"))
-        found = [{**read_json(file), "link": _link(file, out)} for file in pages]
-        known = {f"{item.name}-{scale}{e}" for scale in ("smoke", "laptop", "paper") for e in ENDS}
-        rows.append(
-            {"item": item, "found": [f for f in found if Path(f["link"]).parts[1] in known]}
-        )
+        below = out / item.paper.name
+        files = [below / f"{item.name}-{s}{e}" / "results.json" for s in SCALES for e in ENDINGS]
+        found = [{**read_json(f), "link": _link(f, out)} for f in files if f.exists()]
+        rows.append({"item": item, "found": found})
     file = out / "index.html"
     write_bytes(file, render("reproductions.html", title="Reproductions", rows=rows, sections=[]))
     return file
-
-
-ENDS = ("", "-stand-ins")
 
 
 def _link(file: Path, out: Path) -> str:
