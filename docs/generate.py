@@ -3,9 +3,12 @@
 python docs/generate.py            writes
 python docs/generate.py --check    says what is out of date, and exits with 1
 python docs/generate.py --sheets   also draws the contact sheets of the datasets, in minutes
+python docs/generate.py --reproductions DIR   also puts results of `untwine reproduce` into the
+                                   pages of reproductions/, between the markers of each item
 """
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from untwine import compositions
 from untwine.catalogue import KINDS, markdown_page, markdown_table
 
 ROOT = Path(__file__).parent.parent
+REPRODUCTIONS = ROOT / "docs" / "reproductions"
 SHEETS = {  # what is drawn for each dataset that needs no files
     "sprites": "sprites",
     "colour-dsprites": "colour-dsprites",
@@ -62,9 +66,50 @@ def draw_sheets() -> None:
         print(f"drew {look(what, out=ROOT / 'docs' / 'sheets' / f'{name}.png').relative_to(ROOT)}")
 
 
+def results(address: str, kept: Path) -> str:
+    """What an item's pages say, on real data and then on stand-ins; figures are copied."""
+    paper, item = address.split("/")
+    found: list[str] = []
+    for ending in ("", "-stand-ins"):
+        folder = kept / paper / f"{item}-laptop{ending}"
+        if not (folder / "results.md").exists():
+            continue
+        text = (folder / "results.md").read_text("utf-8")
+        for file in re.findall(r"\(figures/([^)]+\.png)\)", text):
+            name = f"{paper}-{item}{ending}-{file}"
+            shutil.copy(folder / "figures" / file, REPRODUCTIONS / "figures" / name)
+            text = text.replace(f"(figures/{file})", f"(figures/{name})")
+        found.append(text if not ending else text.replace("## ", "### With stand-ins, "))
+    return "\n".join(found)
+
+
+def fill_reproductions(kept: Path) -> None:
+    (REPRODUCTIONS / "figures").mkdir(exist_ok=True)
+    for page in sorted(REPRODUCTIONS.glob("*.md")):
+        text = page.read_text("utf-8")
+        for address in re.findall(r"<!-- ([\w-]+/[\w-]+) -->", text):
+            block = f"<!-- {address} -->\n{results(address, kept)}<!-- /{address} -->"
+            marked = rf"<!-- {address} -->.*?<!-- /{address} -->"
+            text = re.sub(marked, lambda _, new=block: new, text, flags=re.DOTALL)
+        page.write_text(text, "utf-8")
+        print(f"filled {page.relative_to(ROOT)}")
+
+
+def items() -> str:
+    """The page on reproductions with a fresh list between its markers."""
+    from untwine.reproduction import all_items
+
+    text = (REPRODUCTIONS / "README.md").read_text("utf-8")
+    rows = [f"| `{i.address}` | {i.title} | {i.minutes:g} min |" for i in all_items()]
+    table = "\n".join(["| item | what it shows | laptop, two cores |", "|---|---|---|", *rows])
+    block = f"<!-- items -->\n{table}\n<!-- /items -->"
+    return re.sub(r"<!-- items -->.*?<!-- /items -->", lambda _: block, text, flags=re.DOTALL)
+
+
 def pages() -> dict[Path, str]:
     made = {ROOT / "docs" / f"{kind}.md": markdown_page(kind) for kind in KINDS}
     made[ROOT / "docs" / "compositions.md"] = compositions.markdown()
+    made[REPRODUCTIONS / "README.md"] = items()
     return {ROOT / "README.md": readme(), ROOT / "docs" / "data.md": data(), **made}
 
 
@@ -79,6 +124,8 @@ def main() -> int:
         return 1 if stale else 0
     if "--sheets" in sys.argv:
         draw_sheets()
+    if "--reproductions" in sys.argv:
+        fill_reproductions(Path(sys.argv[sys.argv.index("--reproductions") + 1]))
     for path in stale:
         path.write_text(made[path], "utf-8")
         print(f"wrote {path.relative_to(ROOT)}")
