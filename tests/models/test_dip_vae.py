@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import untwine
-from untwine.models.dip_vae_ii import third_moments
+from untwine.models.dip_vae_ii import marginal_third_moments, third_moments
 from untwine.parts.gaussian import Gaussian
 from untwine.parts.moments import covariance
 
@@ -93,6 +93,7 @@ def test_marginal_third_moment():
     d = q.mean - q.mean.mean(0)
     expected = d.pow(3).mean(0) + 3 * (d * q.variance).mean(0)
     assert torch.allclose(torch.einsum("aaa->a", third_moments(q)), expected)
+    assert torch.allclose(marginal_third_moments(q), expected)
 
 
 def test_a_symmetric_batch_has_no_third_moments():
