@@ -81,8 +81,8 @@ def dip_vae_ii(
 
     Unlike DIP-VAE-I the variances of the posterior count. The paper names an ℓ₂ norm of the third
     moments without saying which: all of them and squared by default, as the covariance terms are.
-    With the paper's weight of 200 only those of single latents (marginal) gave results like its own:
-    the sampling noise of all of them outweighs the reconstruction.
+    With the paper's weight of 200 only those of single latents (marginal) give results like its
+    own: the sampling noise of all of them outweighs the reconstruction.
 
     Args:
         lambda_od: weight of the off-diagonal; the paper takes 1 to 500, the 2019 study 1 to 50.
