@@ -33,7 +33,7 @@ def test_the_readme_example_runs():
 
 
 @pytest.mark.parametrize(
-    "path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]
+    "path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
 )
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", path.read_text("utf-8")):

@@ -38,7 +38,8 @@ class Description:
         pairs = [word.partition("=") for word in rest]
         if not all(equals for _, equals, _ in pairs):
             raise ParameterError(f"runs are described as MODEL NAME=VALUE ..., not {text!r}")
-        return cls(model, tuple((key.replace("-", "_"), value) for key, _, value in pairs))
+        parts = "+".join(sorted(model.split("+")))  # as a run's name has them
+        return cls(parts, tuple((key.replace("-", "_"), value) for key, _, value in pairs))
 
     def fits(self, run: Run) -> bool:
         return run.model_name == self.model and all(_has(run, *pair) for pair in self.numbers)
@@ -122,7 +123,8 @@ class Evidence:
     def has(self, study: str, described: str | Sequence[str]) -> bool:
         """Whether runs of this description are scored."""
         wanted = [Description.read(text) for text in _texts(described)]
-        return any(w.fits(run) for w in wanted for run in self.runs(study).values())
+        runs = self.runs(study)
+        return any(w.fits(runs[name]) for w in wanted for name in self.table(study)["run"])
 
     def opened(self, study: str, described: str | Sequence[str], seed: int = 0) -> Finished:
         """A model with its data: of a description the seed that is asked for, or else the first."""
@@ -137,13 +139,13 @@ class Evidence:
         """What data a study is on, and what that stands in for."""
         from untwine.registry import datasets
 
-        names = self.table(study)["data"].unique()
         stands = {other: real for real, other in self.prepared.stand_ins.items()}
-        told = []
-        for name in map(str, names):
+        told: list[str] = []
+        for name in map(str, self.table(study)["data"].unique()):
             base = name.partition("(")[0]
             real = next((r for s, r in stands.items() if s.partition("(")[0] == base), "")
-            title = datasets[real.partition("(")[0]].title if real else ""
+            same = real.partition("(")[0] == base  # data made of other data, one of which stands in
+            title = real if same else real and datasets[real.partition("(")[0]].title
             told.append(f"{name}, a stand-in for {title}" if real else name)
         return "; ".join(told)
 

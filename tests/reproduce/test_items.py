@@ -74,6 +74,7 @@ def offered(body, key):
 def fits(text, models):
     wanted = Description.read(text)
     listed = models if isinstance(models, dict) else dict.fromkeys(models)
+    listed = {"+".join(sorted(name.split("+"))): body for name, body in listed.items()}
     if wanted.model not in listed:
         return False
     body = listed[wanted.model] or {}

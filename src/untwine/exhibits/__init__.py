@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from untwine.errors import UnknownNameError
+from untwine.errors import UnknownNameError, UntwineError
 from untwine.schema import unknown
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ EXHIBITS: dict[str, Exhibit] = {}
 
 def exhibit(function: Exhibit) -> Exhibit:
     """Make a function known under its own name."""
-    EXHIBITS[function.__name__.replace("_", "-")] = function
+    name = function.__name__.replace("_", "-")
+    if name in EXHIBITS:
+        raise UntwineError(f"a second exhibit is named {name}; choose another name")
+    EXHIBITS[name] = function
     return function
 
 

@@ -41,15 +41,16 @@ def table(
         for name, row in rows.items()
         if "runs" not in row or evidence.has(study, row["runs"])
     ]
-    header = [word for name in columns for word in (f"{name}, paper", "ours")]
+    header = ["", "here", *(word for name in columns for word in (f"{name}, paper", "ours"))]
+    told = [i for i in range(len(header)) if i < 2 or any(row[i] != MISSING for row in body)]
     seeds = evidence.table(study)["seed"].nunique()
     yield Section(
         f"table-{study}",
         title or "The paper's numbers beside ours",
         f"On {evidence.heading(study)}. Ours: mean ± standard deviation over {seeds} "
         f"seed{'s' if seeds > 1 else ''}.",
-        header=("", "here", *header),
-        rows=tuple(body),
+        header=tuple(header[i] for i in told),
+        rows=tuple(tuple(row[i] for i in told) for row in body),
     )
 
 
@@ -81,5 +82,7 @@ def mean_and_spread(values: Table) -> str:
     if len(values) < 2:
         return f"{mean:.3g}"
     spread = float(values.std(ddof=1))
+    if not mean and not spread:
+        return "0"
     digits = max(0, min(4, 2 - int(np.floor(np.log10(max(abs(mean), spread, 1e-4))))))
     return f"{mean:.{digits}f} ± {spread:.{digits}f}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from untwine.errors import UnknownNameError
+from untwine.errors import UnknownNameError, UntwineError
 from untwine.runs import Finished, open_run, read_json
 from untwine.schema import unknown
 from untwine.store import write_json
@@ -25,7 +25,10 @@ MEASURES: dict[str, Measure] = {}
 
 def measure(function: Measure) -> Measure:
     """Make a function known under its own name."""
-    MEASURES[function.__name__.replace("_", "-")] = function
+    name = function.__name__.replace("_", "-")
+    if name in MEASURES:
+        raise UntwineError(f"a second measure is named {name}; choose another name")
+    MEASURES[name] = function
     return function
 
 

@@ -1,0 +1,80 @@
+"""What models draw, and what they make of given images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from untwine import pictures
+from untwine.evidence import Evidence
+from untwine.exhibits import exhibit
+from untwine.pages import Section, file_name
+from untwine.schema import Value
+
+Runs = Mapping[str, str | Sequence[str]]  # a model's name in the paper, and which runs it is
+
+
+@exhibit
+def samples(
+    evidence: Evidence, *, study: str, runs: Runs, rows: int = 4, columns: int = 12, seed: int = 0
+) -> Iterator[Section]:
+    """Random samples of each model, after random examples of the data."""
+    there = present(evidence, study, runs)
+    about = f"On {evidence.heading(study)}."
+    data = evidence.opened(study, next(iter(there.values())), seed).data
+    real = data.take(data.draw(rows * columns, np.random.default_rng(seed)))
+    yield _sheet("samples-data", "Data", f"{about} Random examples.", real, rows)
+    for name, described in there.items():
+        finished = evidence.opened(study, described, seed)
+        drawn = finished.model.sample(rows * columns, seed=seed)
+        sentence = f"{about} Random samples, not chosen, of the model of seed {finished.spec.seed}."
+        yield _sheet(file_name("samples", study, name), name, sentence, drawn, rows)
+
+
+def _sheet(name: str, title: str, sentence: str, images: torch.Tensor, rows: int) -> Section:
+    sheet = images.unflatten(0, (rows, -1)).numpy()
+    return Section(name, title, sentence, picture=pictures.grid(sheet))
+
+
+def present(evidence: Evidence, study: str, runs: Runs) -> Runs:
+    """The models of which this scale has runs."""
+    return {name: runs[name] for name in runs if evidence.has(study, runs[name])}
+
+
+@exhibit
+def reconstructions(
+    evidence: Evidence,
+    *,
+    study: str,
+    runs: Runs,
+    data: Mapping[str, Mapping[str, Value]],
+    columns: int = 20,
+    seed: int = 0,
+) -> Iterator[Section]:
+    """The same images as each model reconstructs them; a picture for each dataset.
+
+    Args:
+        evidence: what our runs found.
+        study: whose runs.
+        runs: the paper's name of a model, and which runs it is.
+        data: a title, and what of the run's data is changed, as in `{split: test}`.
+        columns: how many images.
+        seed: of the models and of the choice of images.
+    """
+    from untwine.measures._varied import varied
+
+    there = present(evidence, study, runs)
+    opened = [evidence.opened(study, described, seed) for described in there.values()]
+    order = ", ".join(["the images", *there])
+    for title, changes in data.items():
+        other = varied(opened[0].spec.data, **changes)
+        images = other.take(other.draw(columns, np.random.default_rng(seed)))
+        sheet = [images, *(finished.model.reconstruct(images) for finished in opened)]
+        yield Section(
+            file_name("reconstructions", study, title),
+            title,
+            f"On {evidence.heading(study)}. Rows from above: {order}.",
+            picture=pictures.grid(torch.stack(sheet).numpy()),
+        )
