@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from untwine.errors import DataError, UnknownNameError
-from untwine.evidence import Evidence, value_of
+from untwine.evidence import Evidence, Published, value_of
 from untwine.schema import unknown
 from untwine.statistics import SURE, Table, number
 
@@ -31,19 +31,28 @@ class Verdict:
     says: str
     verdict: str  # supported, contradicted or undecided
     evidence: str
+    published: str = ""  # what the published runs say, where they are here
 
 
 def judge(evidence: Evidence, claim: Mapping[str, Any]) -> Verdict:
-    """Put one claim of an item to the test."""
+    """Put one claim of an item to the test, on our runs and on published ones."""
+    verdict, told = _tested(evidence, claim)
+    theirs = evidence.published
+    if theirs is None:
+        return Verdict(str(claim["says"]), verdict, told)
+    published = ": ".join(_tested(Published(evidence, theirs), claim))
+    return Verdict(str(claim["says"]), verdict, told, published)
+
+
+def _tested(evidence: Any, claim: Mapping[str, Any]) -> Told:
     kinds = [key for key in claim if key != "says"]
     if len(kinds) != 1 or kinds[0] not in TESTS:
         wrong = ", ".join(kinds) or "nothing"
         raise UnknownNameError(unknown("test of a claim", wrong, TESTS))
     try:
-        found = TESTS[kinds[0]](evidence, **claim[kinds[0]])
+        return TESTS[kinds[0]](evidence, **claim[kinds[0]])
     except DataError as error:  # such as runs that a smaller scale does not have, or that failed
-        found = "undecided", str(error)
-    return Verdict(str(claim["says"]), *found)
+        return "undecided", str(error)
 
 
 def told(what: str, margins: Margins) -> Told:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from untwine.runs import Finished
 
 FIVE = "mean of five"  # the usual disentanglement scores
-PUBLISHED = "constrained-vae-study"  # the folder of published runs in the data directory
+SAME = {
+    "sprites": "dsprites",
+    "reconstruction.squared_error": "reconstruction loss",
+}  # published as
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,7 @@ class Evidence:
         folder = self.folder(study)
         found = results(folder)
         found = with_udr(folder, found) if "udr" in folder.study.metrics else found
-        found = self._with_measures(study, found)
-        if set(USUAL) <= set(found.columns):
-            found[FIVE] = found[list(USUAL)].mean(axis=1)
+        found = _with_mean(self._with_measures(study, found))
         return found.rename(columns=_factor_names(folder, found.columns))
 
     def _with_measures(self, study: str, found: Table) -> Table:
@@ -151,12 +152,13 @@ class Evidence:
 
     @functools.cached_property
     def published(self) -> Table | None:
-        """The published runs of the comparison of constrained VAEs, where they are here."""
+        """The runs that a paper is about, where they are in the folder of data that it names."""
         from untwine.datasets._files import cache_directory
         from untwine.published import read_published
 
-        files = sorted((cache_directory() / PUBLISHED).glob("*.csv.gz"))
-        return read_published(files) if files else None
+        folder = self.item.paper["published"]
+        files = sorted((cache_directory() / folder).glob("*.csv.gz")) if folder else []
+        return _with_mean(read_published(files)) if files else None
 
     def seconds(self) -> float:
         """How long all runs took to train, one after the other."""
@@ -164,6 +166,38 @@ class Evidence:
 
         tables: Table = pd.concat([self.table(study) for study in self.prepared.folders])
         return float(tables.drop_duplicates("run")["seconds"].sum())
+
+
+class Published:
+    """Published runs as evidence for the same claims."""
+
+    def __init__(self, evidence: Evidence, runs: Table) -> None:
+        self.evidence = evidence
+        self.runs = runs
+
+    def table(self, study: str) -> Table:
+        return self.runs.rename(columns={theirs: ours for ours, theirs in SAME.items()})
+
+    def select(self, study: str, described: str | Sequence[str], data: str = "") -> Table:
+        """The runs of a model and, where one is asked for, of its value; on our data by default."""
+        table = self.table(study)
+        ours = {name.partition("(")[0] for name in map(str, self.evidence.table(study)["data"])}
+        wanted = [data] if data else sorted(ours)
+        table = table[table["data"].isin([SAME.get(name, name) for name in wanted])]
+        for text in _texts(described):
+            model = Description.read(text)
+            values = {number(value) for _, value in model.numbers}
+            rows = table[table["model"] == model.model]
+            rows = rows[rows["value"].map(number).isin(values)] if values else rows
+            if len(rows):
+                return rows
+        raise DataError(f"there are no published runs of {' or '.join(_texts(described))}")
+
+
+def _with_mean(table: Table) -> Table:
+    """The table with the mean of the five usual scores, where all are there."""
+    there = set(USUAL) <= set(table.columns)
+    return table.assign(**{FIVE: table[list(USUAL)].mean(axis=1)}) if there else table
 
 
 def _factor_names(folder: Folder, columns: Iterable[str]) -> dict[str, str]:

@@ -103,8 +103,10 @@ def reproduced(
             say(f"{section.title}. {section.sentence}")
             show_table(section.header, section.rows)
     if page.verdicts:
-        rows = [[v.says, v.verdict, v.evidence] for v in page.verdicts]
-        show_table(["claim", "our runs", "evidence"], rows)
+        theirs = any(v.published for v in page.verdicts)
+        rows = [[v.says, v.verdict, v.evidence, v.published] for v in page.verdicts]
+        header = ["claim", "our runs", "evidence", "published runs"]
+        show_table(header[: 3 + theirs], [row[: 3 + theirs] for row in rows])
     print(page.path)
     return good
 

@@ -87,7 +87,11 @@ def _text(
     item: Item, sections: Sequence[Section], verdicts: Sequence[Verdict], facts: dict[str, Any]
 ) -> str:
     """The page as Markdown."""
-    claims = [f"- {v.says}: **{v.verdict}** ({v.evidence})." for v in verdicts]
+    claims = [
+        f"- {v.says}: **{v.verdict}** ({v.evidence})."
+        + (f" Published runs: {v.published}." if v.published else "")
+        for v in verdicts
+    ]
     how = (
         f"`{facts['command']}`: {facts['runs']} runs, {facts['seeds']} seeds, "
         f"{facts['training']} of training on one core each; on {facts['data']}."

@@ -32,7 +32,7 @@ def made(rows):
             raise DataError(f"no run of {described}")
         return found[found["data"] == data] if data else found
 
-    return SimpleNamespace(select=select, table=lambda study: table)
+    return SimpleNamespace(select=select, table=lambda study: table, published=None)
 
 
 EVIDENCE = made(
@@ -115,3 +115,21 @@ def test_runs_are_described_by_model_and_numbers():
         "vae": False,
     }.items():
         assert Description.read(text).fits(run) is fits, text
+
+
+def test_published_runs_are_put_to_the_same_test():
+    ours = made([("beta-vae", "1", "sprites(size=32)", {"mig": (0.1, 0.2, 0.3)})])
+    theirs = pd.DataFrame(
+        [
+            {"model": m, "value": v, "data": "dsprites", "seed": s, "mig": v / 10 + s / 100}
+            for m in ("beta-vae", "beta-tcvae")
+            for v in (1.0, 4.0, 16.0)
+            for s in SEEDS
+        ]
+    )
+    ours.published = theirs
+    claim = {"says": "", "rises": {"study": "s", "score": "mig", "of": "beta-vae"}}
+    found = judge(ours, claim)
+    assert found.verdict == "undecided" and found.published.startswith("supported: rise of mig")
+    one = {"of": "beta-vae beta=16", "than": "beta-vae beta=1", "study": "s", "score": "mig"}
+    assert "difference in mig: +1.5" in judge(ours, {"says": "", "higher": one}).published
