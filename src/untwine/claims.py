@@ -21,6 +21,7 @@ from untwine.statistics import SURE, Table, number
 
 Margins = NDArray[np.float64]  # one for each seed and dataset
 Runs = str | Sequence[str]  # as described in a paper's file
+Score = str | Sequence[str]  # several stand for their mean
 Told = tuple[str, str]  # the verdict, and the numbers behind it in words
 
 
@@ -68,6 +69,11 @@ def told(what: str, margins: Margins) -> Told:
     return verdict, f"{mean}, 95 % interval {low:+.3g} to {high:+.3g}, n = {len(margins)}"
 
 
+def named(score: Score) -> str:
+    """How a score is called in a sentence."""
+    return score if isinstance(score, str) else f"the mean of {len(score)} scores"
+
+
 def mean_interval(values: Margins) -> tuple[float, float]:
     """Student's interval of a mean, which unlike the bootstrap's holds for a few values.
 
@@ -81,7 +87,7 @@ def mean_interval(values: Margins) -> tuple[float, float]:
     return float(values.mean() - reach), float(values.mean() + reach)
 
 
-def _by_seed(rows: Table, score: str) -> Any:
+def _by_seed(rows: Table, score: Score) -> Any:
     """The mean of a score for each dataset and seed."""
     return rows.assign(tested=value_of(rows, score)).groupby(["data", "seed"])["tested"].mean()
 
@@ -90,7 +96,7 @@ def higher(
     evidence: Evidence,
     *,
     study: str,
-    score: str,
+    score: Score,
     of: Runs,
     than: Runs,
     at: str = "",
@@ -105,9 +111,11 @@ def higher(
     ours, theirs = (evidence.select(study, runs, data) for runs in (of, than))
     goes = "difference" if sign > 0 else "decrease"
     if at:
-        return told(f"{goes} in {score} at the same {at}", sign * _gaps(ours, theirs, score, at))
+        return told(
+            f"{goes} in {named(score)} at the same {at}", sign * _gaps(ours, theirs, score, at)
+        )
     gap = (_by_seed(ours, score) - _by_seed(theirs, score)).dropna()
-    return told(f"{goes} in {score}", sign * gap.to_numpy(float))
+    return told(f"{goes} in {named(score)}", sign * gap.to_numpy(float))
 
 
 def lower(evidence: Evidence, **how: Any) -> Told:
@@ -115,7 +123,7 @@ def lower(evidence: Evidence, **how: Any) -> Told:
     return higher(evidence, sign=-1, **how)
 
 
-def _gaps(ours: Table, theirs: Table, score: str, at: str) -> Margins:
+def _gaps(ours: Table, theirs: Table, score: Score, at: str) -> Margins:
     """For each seed the mean height of our settings above the curve of theirs, where it reaches."""
     gaps: list[float] = []
     for key, group in ours.groupby(["data", "seed"]):
@@ -129,7 +137,7 @@ def _gaps(ours: Table, theirs: Table, score: str, at: str) -> Margins:
 
 
 def rises(
-    evidence: Evidence, *, study: str, score: str, of: Runs, data: str = "", sign: int = 1
+    evidence: Evidence, *, study: str, score: Score, of: Runs, data: str = "", sign: int = 1
 ) -> Told:
     """A score that grows with the number that a model's runs vary: its slope over their order."""
     rows = evidence.select(study, of, data)
@@ -143,7 +151,7 @@ def rises(
         if group["place"].nunique() > 1
     ]
     goes = "rise" if sign > 0 else "fall"
-    return told(f"{goes} of {score} from one value to the next", sign * np.array(slopes))
+    return told(f"{goes} of {named(score)} from one value to the next", sign * np.array(slopes))
 
 
 def falls(evidence: Evidence, **how: Any) -> Told:
@@ -151,30 +159,32 @@ def falls(evidence: Evidence, **how: Any) -> Told:
     return rises(evidence, sign=-1, **how)
 
 
-def close(evidence: Evidence, *, study: str, score: str, of: Runs, to: Runs, share: float) -> Told:
+def close(
+    evidence: Evidence, *, study: str, score: Score, of: Runs, to: Runs, share: float
+) -> Told:
     """A score that differs from that of other runs by no more than a share of theirs."""
     ours, theirs = (_by_seed(evidence.select(study, runs), score) for runs in (of, to))
     gap = (ours / theirs - 1).abs().dropna().to_numpy(float)
-    return told(f"{share:g} less the relative difference in {score}", share - gap)
+    return told(f"{share:g} less the relative difference in {named(score)}", share - gap)
 
 
 def near(
-    evidence: Evidence, *, study: str, score: str, of: Runs, value: float, within: float
+    evidence: Evidence, *, study: str, score: Score, of: Runs, value: float, within: float
 ) -> Told:
     """A score no further from a number than `within`."""
     gap = (_by_seed(evidence.select(study, of), score) - value).abs().dropna().to_numpy(float)
-    return told(f"{within:g} less the distance of {score} from {value:g}", within - gap)
+    return told(f"{within:g} less the distance of {named(score)} from {value:g}", within - gap)
 
 
 def exceeds(
-    evidence: Evidence, *, study: str, score: str, of: Runs, value: float | str, sign: int = 1
+    evidence: Evidence, *, study: str, score: Score, of: Runs, value: float | str, sign: int = 1
 ) -> Told:
     """A score above a number, or above another score of the same runs, such as a base rate."""
     rows = evidence.select(study, of)
     bound = value_of(rows, value) if isinstance(value, str) else value
     gap = rows.assign(gap=value_of(rows, score) - bound).groupby(["data", "seed"])["gap"].mean()
     goes = "excess" if sign > 0 else "shortfall"
-    return told(f"{goes} of {score} over {value}", sign * gap.dropna().to_numpy(float))
+    return told(f"{goes} of {named(score)} over {value}", sign * gap.dropna().to_numpy(float))
 
 
 def below(evidence: Evidence, **how: Any) -> Told:
@@ -182,7 +192,7 @@ def below(evidence: Evidence, **how: Any) -> Told:
     return exceeds(evidence, sign=-1, **how)
 
 
-def alike(evidence: Evidence, *, study: str, score: str) -> Told:
+def alike(evidence: Evidence, *, study: str, score: Score) -> Told:
     """Models that rank alike on all datasets: each dataset's order against that of the others."""
     table = evidence.table(study)
     means = table.assign(tested=value_of(table, score)).pivot_table("tested", "model", "data")
@@ -194,7 +204,7 @@ def alike(evidence: Evidence, *, study: str, score: str) -> Told:
     return told("rank correlation of a dataset's order with that of the others", np.array(ranks))
 
 
-def overtakes(evidence: Evidence, *, study: str, score: str, of: Runs, than: Runs) -> Told:
+def overtakes(evidence: Evidence, *, study: str, score: Score, of: Runs, than: Runs) -> Told:
     """Some run of a setting above some run of a better setting, so that one seed may mislead."""
     ours, theirs = (value_of(evidence.select(study, runs), score).dropna() for runs in (of, than))
     if len(ours) < 2 or len(theirs) < 2:

@@ -215,8 +215,11 @@ def _texts(described: str | Iterable[str]) -> list[str]:
     return [described] if isinstance(described, str) else list(described)
 
 
-def value_of(row: Any, score: str) -> Any:
-    """A score of rows, or a multiple of it, written `100 * sap`."""
+def value_of(row: Any, score: str | Sequence[str]) -> Any:
+    """A score of rows, or a multiple of it: `100 * sap`; of several the mean of those there."""
+    if not isinstance(score, str):
+        there = [value_of(row, one) for one in score if one.rpartition(" * ")[2] in row]
+        return sum(there) / len(there) if there else value_of(row, score[0])
     factor, times, name = score.rpartition(" * ")
     if name not in row:
         raise UnknownNameError(unknown("score of this study", name, list(row.keys())))
