@@ -11,9 +11,9 @@ from torch import nn
 from untwine.data import Factors
 from untwine.errors import DataError
 from untwine.exhibits.classes import class_names, distinctive
+from untwine.exhibits.curves import curves
 from untwine.exhibits.levels import by_level
 from untwine.exhibits.sizes import learned_from, sizes, widths
-from untwine.exhibits.tradeoffs import trade_off
 from untwine.measures.downstream import (
     active,
     activity,
@@ -232,9 +232,9 @@ def test_accuracy_by_latents_has_a_panel_for_each_label_and_size_that_is_there()
     assert [line.get_ydata()[0] for line in shown[1].lines[1:]] == pytest.approx([0.74, 0.6])
 
 
-def test_a_trade_off_joins_the_numbers_of_a_model_and_stars_one_without():
-    how = {"x": "a.x at 10", "y": "a.x at 50", "models": ["vae", "other"], "better": "up"}
-    (section,) = trade_off(evidence(), study="s", **how)
+def test_curves_join_the_numbers_of_a_model_and_stars_one_without():
+    how = {"x": "a.x at 10", "y": ["a.x at 50"], "models": ["vae", "other"], "better": "up"}
+    (section,) = curves(evidence(), study="s", **how)
     (axis,) = section.figure.axes
     curve, star = (container.lines[0] for container in axis.containers)
     assert curve.get_xdata() == pytest.approx([0.53, 0.59])

@@ -14,18 +14,36 @@ from untwine.statistics import Table
 
 @exhibit
 def curves(
-    evidence: Evidence, *, study: str, x: str, y: Sequence[str], models: Sequence[str]
+    evidence: Evidence,
+    *,
+    study: str,
+    x: str,
+    y: Sequence[str],
+    models: Sequence[str],
+    better: str = "up and to the left",
+    log: bool = False,
 ) -> Iterator[Section]:
-    """Scores against another score as each model's number varies; the number beside each point."""
+    """Scores against another score, a curve for each model; models without a number are stars.
+
+    Args:
+        evidence: what our runs found.
+        study: whose runs.
+        x: the score across.
+        y: the scores upwards, a panel for each.
+        models: in the order of the legend.
+        better: where good models lie.
+        log: whether y has a logarithmic scale.
+    """
     rows = evidence.table(study)
-    rows = rows[rows["model"].isin([*models, "vae"])]
     figure, axes = study_figures.panels(len(y), width=4.6, height=3.6)
     for axis, score in zip(axes, y, strict=True):
         for place, model in enumerate(models):
             ours = rows[rows["model"] == model]
             if model == "beta-vae":  # of which a VAE is the case of weight 1
                 ours = _with_vae(ours, rows)
-            _trace(axis, ours, x, score, f"C{place}", model)
+            if len(ours):
+                _trace(axis, ours, x, score, f"C{place}", model)
+        axis.set_yscale("log" if log else "linear")
         axis.set_xlabel(x)
         axis.set_ylabel(score)
     axes[0].legend(fontsize=8, frameon=False)
@@ -33,7 +51,7 @@ def curves(
         f"curves-{study}",
         f"{' and '.join(y)} against {x}",
         f"On {evidence.heading(study)}. Each point is a setting: the mean over seeds with one "
-        "standard deviation, and the number of its model beside it. Up and to the left is better.",
+        f"standard deviation, and the number of its model beside it; {better} is better.",
         figure,
     )
 
@@ -48,21 +66,22 @@ def _with_vae(ours: Table, rows: Table) -> Table:
 def _trace(axis: Any, rows: Table, x: str, y: str, colour: str, label: str) -> None:
     """The means of a model's settings, joined in the order of their numbers."""
     rows = rows.assign(number=rows["value"].map(statistics.number))
-    groups = rows.groupby("number", sort=True)
+    several = bool(rows["number"].notna().all())
+    groups = rows.groupby("number" if several else "model", sort=True)
     means, spread = groups[[x, y]].mean(), groups[[x, y]].std().fillna(0)
     axis.errorbar(
         means[x],
         means[y],
         spread[y],
         spread[x],
-        marker="o",
-        markersize=4,
+        marker="o" if several else "*",
+        markersize=4 if several else 11,
         linewidth=1.2,
         elinewidth=0.6,
         color=colour,
         label=label,
     )
-    for value, row in means.iterrows():
+    for value, row in means.iterrows() if several else ():
         axis.annotate(
             f"{value:g}", (row[x], row[y]), (4, 4), textcoords="offset points", fontsize=7
         )

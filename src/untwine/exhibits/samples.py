@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from untwine import pictures
-from untwine.evidence import Evidence
+from untwine.evidence import Evidence, value_of
 from untwine.exhibits import exhibit
+from untwine.exhibits.tables import mean_and_spread
 from untwine.pages import Section, file_name
 from untwine.schema import Value
 
@@ -18,19 +19,39 @@ Runs = Mapping[str, str | Sequence[str]]  # a model's name in the paper, and whi
 
 @exhibit
 def samples(
-    evidence: Evidence, *, study: str, runs: Runs, rows: int = 4, columns: int = 12, seed: int = 0
+    evidence: Evidence,
+    *,
+    study: str,
+    runs: Runs,
+    scores: Mapping[str, str] | None = None,
+    rows: int = 4,
+    columns: int = 12,
+    seed: int = 0,
 ) -> Iterator[Section]:
-    """Random samples of each model, after random examples of the data."""
+    """Random samples of each model, after random examples of the data.
+
+    Args:
+        evidence: what our runs found.
+        study: whose runs.
+        runs: the paper's name of a model, and which runs it is.
+        scores: what is told of each model, by the name shown: mean and spread over seeds.
+        rows: of each picture.
+        columns: of each picture.
+        seed: of the models that are shown, and of what they draw.
+    """
     there = present(evidence, study, runs)
     about = f"On {evidence.heading(study)}."
     data = evidence.opened(study, next(iter(there.values())), seed).data
     real = data.take(data.draw(rows * columns, np.random.default_rng(seed)))
-    yield _sheet("samples-data", "Data", f"{about} Random examples.", real, rows)
+    yield _sheet(file_name("data", study), "Data", f"{about} Random examples.", real, rows)
     for name, described in there.items():
         finished = evidence.opened(study, described, seed)
-        drawn = finished.model.sample(rows * columns, seed=seed)
-        sentence = f"{about} Random samples, not chosen, of the model of seed {finished.spec.seed}."
-        yield _sheet(file_name("samples", study, name), name, sentence, drawn, rows)
+        found = evidence.select(study, described)
+        told = [f"{s} {mean_and_spread(value_of(found, v))}" for s, v in (scores or {}).items()]
+        drawn = f"Random samples, none left out, of the model of seed {finished.spec.seed}."
+        sentence = f"{drawn} Over seeds: {', '.join(told)}." if told else drawn
+        images = finished.model.sample(rows * columns, seed=seed)
+        yield _sheet(file_name("samples", study, name), name, sentence, images, rows)
 
 
 def _sheet(name: str, title: str, sentence: str, images: torch.Tensor, rows: int) -> Section:
