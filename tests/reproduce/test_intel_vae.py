@@ -9,10 +9,8 @@ import torch
 
 import untwine
 from untwine.errors import DataError, IncompatibleError
-from untwine.exhibits import data_tables, generated, planes
-from untwine.measures.planes import (
-    generated as drawn,
-)
+from untwine.exhibits import data_tables, planes, samples
+from untwine.measures.planes import generated as drawn
 from untwine.measures.planes import (
     in_gaps,
     inhomogeneity,
@@ -32,7 +30,7 @@ def finished(model, data, *, latent=2, **how):
     opened = untwine.dataset(data) if isinstance(data, str) else data
     name = data if isinstance(data, str) else "mnist-01"
     built = untwine.build(model, opened, latent=latent, seed=0, **how)
-    return SimpleNamespace(model=built, data=opened, spec=SimpleNamespace(data=named(name)))
+    return SimpleNamespace(model=built, data=opened, spec=SimpleNamespace(data=named(name), seed=0))
 
 
 def named(name):
@@ -212,10 +210,10 @@ def test_codes_have_a_panel_for_each_model():
     assert np.linalg.norm(on_circle, axis=1) == pytest.approx(np.ones(planes.DOTS), abs=1e-4)
 
 
-def test_generated_images_come_after_those_of_the_data(tiny):
+def test_samples_come_after_those_of_the_data(tiny):
     told = Told()
     told.opened = lambda *_: finished("vae", tiny, latent=3, network="mlp")
-    (data, made) = generated.generated(
+    (data, made) = samples.samples(
         told, study="s", runs={"VAE": "vae"}, scores={"gap": "gap"}, rows=2, columns=3
     )
     assert data.picture.shape == made.picture.shape == (2 * 16 + 2, 3 * 16 + 4, 3)
