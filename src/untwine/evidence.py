@@ -21,6 +21,7 @@ from untwine.statistics import USUAL, Table, number
 if TYPE_CHECKING:
     from untwine.runs import Finished
 
+AND = " and "  # between descriptions of runs that belong together
 FIVE = "mean of five"  # the usual disentanglement scores
 SAME = {
     "sprites": "dsprites",
@@ -109,13 +110,16 @@ class Evidence:
         return {run.directory: run for run in self.folder(study).study.runs}
 
     def select(self, study: str, described: str | Sequence[str], data: str = "") -> Table:
-        """The rows of the runs that fit the first description that fits any, on some data."""
+        """The rows of the runs that fit the first description that fits any, on some data.
+
+        `beta-vae and vae` describes the runs of both.
+        """
         table, runs = self.table(study), self.runs(study)
         if data:
             table = table[[runs[name].data.name == data for name in table["run"]]]
         for text in _texts(described):
-            wanted = Description.read(text)
-            rows = table[[wanted.fits(runs[name]) for name in table["run"]]]
+            wanted = [Description.read(one) for one in text.split(AND)]
+            rows = table[[any(w.fits(runs[name]) for w in wanted) for name in table["run"]]]
             if len(rows):
                 return rows
         wanted = " or ".join(_texts(described))
@@ -123,7 +127,7 @@ class Evidence:
 
     def has(self, study: str, described: str | Sequence[str]) -> bool:
         """Whether runs of this description are scored."""
-        wanted = [Description.read(text) for text in _texts(described)]
+        wanted = [Description.read(o) for text in _texts(described) for o in text.split(AND)]
         runs = self.runs(study)
         return any(w.fits(runs[name]) for w in wanted for name in self.table(study)["run"])
 
