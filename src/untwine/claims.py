@@ -71,7 +71,7 @@ def told(what: str, margins: Margins) -> Told:
 
 def named(score: Score) -> str:
     """How a score is called in a sentence."""
-    return score if isinstance(score, str) else f"the mean of {len(score)} scores"
+    return score if isinstance(score, str) else "the mean of these scores"
 
 
 def mean_interval(values: Margins) -> tuple[float, float]:

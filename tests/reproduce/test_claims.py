@@ -138,4 +138,4 @@ def test_published_runs_are_put_to_the_same_test():
 def test_several_scores_stand_for_the_mean_of_those_that_are_there():
     how = {"study": "s", "score": ["mig", "error", "other"], "of": "a", "than": "b beta=1"}
     found = judge(EVIDENCE, {"says": "", "higher": how})  # (0.2 + 0.5) / 2
-    assert found.verdict == "supported" and "the mean of 3 scores: +0.35" in found.evidence
+    assert found.verdict == "supported" and "the mean of these scores: +0.35" in found.evidence

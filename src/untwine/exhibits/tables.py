@@ -10,6 +10,8 @@ import numpy as np
 from untwine.evidence import Evidence, value_of
 from untwine.exhibits import exhibit
 from untwine.pages import Section
+from untwine.registry import models
+from untwine.spec import Run
 from untwine.statistics import Table
 
 MISSING = "–"
@@ -63,8 +65,19 @@ def _row(
         return (name, "", *(cell for value in paper for cell in (value, "")))
     found = evidence.select(study, row["runs"])
     ours = [mean_and_spread(value_of(found, score)) if score else MISSING for score in scores]
-    here = str(found["setting"].iloc[0])
+    here = _numbers(evidence.runs(study)[str(found["run"].iloc[0])])
     return (name, here, *(cell for pair in zip(paper, ours, strict=True) for cell in pair))
+
+
+def _numbers(run: Run) -> str:
+    """A model with its first number, and those of the others that are not at their defaults."""
+    words = [run.model_name]
+    for part in run.model:
+        changed = models.shortened(part)
+        for place, (key, value) in enumerate(part.params.items()):
+            if not place or key in changed:
+                words.append(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}")
+    return " ".join(words)
 
 
 def _first(scores: str | Sequence[str], found: Table) -> str:
