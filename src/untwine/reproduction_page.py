@@ -93,11 +93,15 @@ def _text(
         for v in verdicts
     ]
     how = (
-        f"`{facts['command']}`: {facts['runs']} runs, {facts['seeds']} seeds, "
+        f"`{facts['command']}`: {facts['runs']} runs, {_seeds(facts['seeds'])}, "
         f"{facts['training']} of training on one core each; on {facts['data']}."
     )
     parts = [f"## {item.address}: {item.title}", how, "\n".join(claims)]
     return "\n\n".join(filter(None, [*parts, *map(markdown, sections)])) + "\n"
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'s' if count > 1 else ''}"
 
 
 def write_index(out: Path) -> Path:

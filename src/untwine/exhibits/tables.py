@@ -44,13 +44,17 @@ def table(
         if "runs" not in row or evidence.has(study, row["runs"])
     ]
     header = ["", "here", *(word for name in columns for word in (f"{name}, paper", "ours"))]
-    told = [i for i in range(len(header)) if i < 2 or any(row[i] != MISSING for row in body)]
+    told = [
+        i for i in range(len(header)) if i < 2 or any(row[i] not in ("", MISSING) for row in body)
+    ]
+    for i in (i for i in told if i > 2 and i % 2 and i - 1 not in told):
+        header[i] = f"{list(columns)[i // 2 - 1]}, ours"  # which no number of the paper names
     seeds = evidence.table(study)["seed"].nunique()
     yield Section(
         f"table-{study}",
         title or "The paper's numbers beside ours",
-        f"On {evidence.heading(study)}. Ours: mean ± standard deviation over {seeds} "
-        f"seed{'s' if seeds > 1 else ''}.",
+        f"On {evidence.heading(study)}. Ours: "
+        + (f"mean ± standard deviation over {seeds} seeds." if seeds > 1 else "one seed."),
         header=tuple(header[i] for i in told),
         rows=tuple(tuple(row[i] for i in told) for row in body),
     )
