@@ -94,7 +94,7 @@ def _checked(paper: Paper) -> Paper:
     """The paper, if each of its items has what an item needs; all mistakes are told at once."""
     wrong: list[tuple[int, str]] = []
     line = paper.document.line
-    for key in ("title", "by", "url", "studies", "items"):
+    for key in ("title", "by", "studies", "items"):
         if not paper[key]:
             wrong.append((1, f"there must be `{key}:`"))
     for name, body in (paper["items"] or {}).items():
