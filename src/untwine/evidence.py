@@ -63,6 +63,7 @@ class Evidence:
     def __init__(self, prepared: Prepared, *, quiet: bool = True) -> None:
         self.prepared = prepared
         self.quiet = quiet
+        self._tables: dict[str, Table] = {}
 
     @property
     def item(self) -> Item:
@@ -74,14 +75,15 @@ class Evidence:
             raise UnknownNameError(unknown(kind, study, self.prepared.folders))
         return self.prepared.folders[study]
 
-    @functools.cache  # noqa: B019  an item's evidence lives as long as its page is written
     def table(self, study: str) -> Table:
-        """A row for each scored run."""
-        folder = self.folder(study)
-        found = results(folder)
-        found = with_udr(folder, found) if "udr" in folder.study.metrics else found
-        found = _with_mean(self._with_measures(study, found))
-        return found.rename(columns=_factor_names(folder, found.columns))
+        """A row for each scored run, with all that is measured; collected once."""
+        if study not in self._tables:
+            folder = self.folder(study)
+            found = results(folder)
+            found = with_udr(folder, found) if "udr" in folder.study.metrics else found
+            found = _with_mean(self._with_measures(study, found))
+            self._tables[study] = found.rename(columns=_factor_names(folder, found.columns))
+        return self._tables[study]
 
     def _with_measures(self, study: str, found: Table) -> Table:
         """The table with a column for each number that the item measures of a study's runs."""
@@ -104,7 +106,6 @@ class Evidence:
                     show(place * len(rows) + row + 1, label or name)
         return pd.concat([found, pd.DataFrame(rows, index=found.index)], axis=1)
 
-    @functools.cache  # noqa: B019
     def runs(self, study: str) -> dict[str, Run]:
         """The runs of a study by the name of their directory."""
         return {run.directory: run for run in self.folder(study).study.runs}
