@@ -184,7 +184,7 @@ def test_machines_of_two_levels_weigh_both():
     z = rng.standard_normal((600, 1)) + 0.7 * y
     machine = LinearSVC(C=0.01, class_weight="balanced", dual=False, tol=1e-9)
     expected = machine.fit(z[:400], y[:400, 0]).score(z[400:], y[400:, 0])
-    rows = Split(z[:400], y[:400], z[400:], y[400:])
+    rows = Split(z[:400], y[:400], z[400:], y[400:], np.arange(1))
     assert accuracies(rows, 0.01)[0, 0] == pytest.approx(expected, abs=1e-9)
 
 
