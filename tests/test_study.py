@@ -208,4 +208,4 @@ def test_the_shipped_studies_are_found_and_their_smoke_scale_is_right():
 
 def test_the_laptop_scale_covers_six_models():
     found = read_study("constrained-vaes", "laptop")
-    assert len({run.model_name for run in found.runs}) == 6 and len(found.settings) == 12
+    assert len({run.model_name for run in found.runs}) == 6 and len(found.settings) == 18
