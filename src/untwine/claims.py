@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from untwine.errors import DataError, UnknownNameError
-from untwine.evidence import Evidence, Published, value_of
+from untwine.evidence import Evidence, Published, Runs, value_of
 from untwine.schema import unknown
 from untwine.statistics import SURE, Table, number
 
 Margins = NDArray[np.float64]  # one for each seed and dataset
-Runs = str | Sequence[str]  # as described in a paper's file
 Score = str | Sequence[str]  # several stand for their mean
 Told = tuple[str, str]  # the verdict, and the numbers behind it in words
 

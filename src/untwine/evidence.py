@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from untwine.statistics import USUAL, Table, number
 if TYPE_CHECKING:
     from untwine.runs import Finished
 
+Runs = str | Sequence[str]  # as a person describes them; of several the first that fits any
 AND = " and "  # between descriptions of runs that belong together
 FIVE = "mean of five"  # the usual disentanglement scores
 SAME = {
@@ -110,7 +111,7 @@ class Evidence:
         """The runs of a study by the name of their directory."""
         return {run.directory: run for run in self.folder(study).study.runs}
 
-    def select(self, study: str, described: str | Sequence[str], data: str = "") -> Table:
+    def select(self, study: str, described: Runs, data: str = "") -> Table:
         """The rows of the runs that fit the first description that fits any, on some data.
 
         `beta-vae and vae` describes the runs of both.
@@ -126,17 +127,17 @@ class Evidence:
         wanted = " or ".join(_texts(described))
         raise DataError(f"{self.folder(study).study.name} has no scored run of {wanted}")
 
-    def has(self, study: str, described: str | Sequence[str]) -> bool:
+    def has(self, study: str, described: Runs) -> bool:
         """Whether runs of this description are scored."""
         wanted = [Description.read(o) for text in _texts(described) for o in text.split(AND)]
         runs = self.runs(study)
         return any(w.fits(runs[name]) for w in wanted for name in self.table(study)["run"])
 
-    def opened(self, study: str, described: str | Sequence[str], seed: int = 0) -> Finished:
+    def opened(self, study: str, described: Runs, seed: int = 0, data: str = "") -> Finished:
         """A model with its data: of a description the seed that is asked for, or else the first."""
         from untwine.runs import open_run
 
-        rows = self.select(study, described)
+        rows = self.select(study, described, data)
         of_seed = rows[rows["seed"] == seed]
         row = (of_seed if len(of_seed) else rows).iloc[0]
         return open_run(self.folder(study).runs / str(row["run"]))
@@ -173,6 +174,19 @@ class Evidence:
         return float(tables.drop_duplicates("run")["seconds"].sum())
 
 
+def present(evidence: Evidence, study: str, runs: Mapping[str, Runs]) -> dict[str, Runs]:
+    """The models of which there are scored runs: a smaller scale may not have all."""
+    return {name: described for name, described in runs.items() if evidence.has(study, described)}
+
+
+def opened_models(
+    evidence: Evidence, study: str, runs: Mapping[str, Runs], seed: int
+) -> Iterator[tuple[str, Finished]]:
+    """One model after the other, of those that are there, with the name it is shown by."""
+    for name, described in present(evidence, study, runs).items():
+        yield name, evidence.opened(study, described, seed)
+
+
 class Published:
     """Published runs as evidence for the same claims."""
 
@@ -183,7 +197,7 @@ class Published:
     def table(self, study: str) -> Table:
         return self.runs.rename(columns={theirs: ours for ours, theirs in SAME.items()})
 
-    def select(self, study: str, described: str | Sequence[str], data: str = "") -> Table:
+    def select(self, study: str, described: Runs, data: str = "") -> Table:
         """The runs of a model and, where one is asked for, of its value; on our data by default."""
         table = self.table(study)
         ours = {name.partition("(")[0] for name in map(str, self.evidence.table(study)["data"])}

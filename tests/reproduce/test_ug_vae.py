@@ -272,13 +272,3 @@ def test_the_table_of_batches_has_the_papers_numbers_and_the_base_rate():
     linear, rbf = section.rows
     assert len(linear) == len(section.header) and linear[2] == "–"
     assert rbf == ("hair", "RBF", "1.0", "0.850 ± 0.071", "0.98", "0.850 ± 0.071", "0.50", "–")
-
-
-def test_numbers_without_a_paper_are_means_and_spreads():
-    import pandas as pd
-
-    table = pd.DataFrame({"effect.own": [0.2, 0.4], "seed": [0, 1]})
-    (section,) = groups.numbers(
-        Shown(None, table), study="s", title="T", columns={"own (%)": "100 * effect.own"}, runs=RUNS
-    )
-    assert section.header == ("", "own (%)") and section.rows == (("Ours", "30.0 ± 14.1"),)

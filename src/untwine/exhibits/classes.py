@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from untwine import pictures, study_figures
-from untwine.evidence import Evidence
+from untwine.evidence import Evidence, Runs, opened_models
 from untwine.exhibits import exhibit
 from untwine.exhibits.traversals import REACH, STEPS
 from untwine.measures.downstream import Means, active, magnitudes
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from untwine.runs import Finished
-
-Runs = str | Sequence[str]
 
 
 @exhibit
@@ -43,10 +41,7 @@ def classes(
         names: of the classes, by dataset; else they are numbered.
         seed: of the run that is shown.
     """
-    for name, described in runs.items():
-        if not evidence.has(study, described):
-            continue
-        finished = evidence.opened(study, described, seed)
+    for name, finished in opened_models(evidence, study, runs, seed):
         means = magnitudes(finished)
         on = active(means, share)
         yield Section(
@@ -99,10 +94,7 @@ def class_traversals(
     seed: int = 0,
 ) -> Iterator[Section]:
     """For some classes the latent that most stands out for it moves, from an image of the class."""
-    for name, described in runs.items():
-        if not evidence.has(study, described):
-            continue
-        finished = evidence.opened(study, described, seed)
+    for name, finished in opened_models(evidence, study, runs, seed):
         model, data = finished.model, finished.data
         means, called = magnitudes(finished), class_names(finished, names)
         latents = distinctive(means)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from untwine.evidence import Evidence
+from untwine.evidence import Evidence, Runs, present
 from untwine.exhibits import exhibit
-from untwine.exhibits.samples import Runs, present
 from untwine.exhibits.tables import MISSING, mean_and_spread
 from untwine.pages import Section
 
@@ -16,7 +15,7 @@ def feature_shares(
     evidence: Evidence,
     *,
     study: str,
-    runs: Runs,
+    runs: Mapping[str, Runs],
     paper: Mapping[str, float | None],
     label: str = "features",
 ) -> Iterator[Section]:

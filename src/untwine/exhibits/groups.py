@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from untwine import pictures, study_figures
-from untwine.evidence import Evidence, value_of
+from untwine.evidence import Evidence, Runs, opened_models, present
 from untwine.exhibits import exhibit
 from untwine.exhibits.tables import MISSING, mean_and_spread
 from untwine.measures.batches import RANDOM, Described, group_codes, kind_of
@@ -37,17 +37,14 @@ def global_by_local(
     evidence: Evidence,
     *,
     study: str,
-    runs: Mapping[str, Described],
+    runs: Mapping[str, Runs],
     clusters: int = 3,
     reach: float = 1.0,
     local: float = 3.0,
     seed: int = 0,
 ) -> Iterator[Section]:
     """For the fullest clusters a grid: down what a group shares, across what is an image's own."""
-    for name, described in runs.items():
-        if not evidence.has(study, described):
-            continue
-        finished = evidence.opened(study, described, seed)
+    for name, finished in opened_models(evidence, study, runs, seed):
         shares = _cluster_shares(finished, seed)
         chosen = [int(k) for k in np.argsort(-shares, kind="stable")[:clusters]]
         grids = [cluster_grid(finished.model, k, reach, local) for k in chosen]
@@ -94,35 +91,11 @@ def beside(grids: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
 
 
 @exhibit
-def numbers(
-    evidence: Evidence,
-    *,
-    study: str,
-    title: str,
-    columns: Mapping[str, str],
-    runs: Mapping[str, Described],
-) -> Iterator[Section]:
-    """Numbers that the paper does not give: a score for each column, mean and spread over seeds."""
-    found = {n: evidence.select(study, d) for n, d in runs.items() if evidence.has(study, d)}
-    body = [
-        (name, *(mean_and_spread(value_of(rows, score)) for score in columns.values()))
-        for name, rows in found.items()
-    ]
-    yield Section(
-        file_name("numbers", study, title),
-        title,
-        f"On {evidence.heading(study)}. Mean ± standard deviation over seeds.",
-        header=("", *columns),
-        rows=tuple(body),
-    )
-
-
-@exhibit
 def batch_table(
     evidence: Evidence,
     *,
     study: str,
-    runs: Mapping[str, Described],
+    runs: Mapping[str, Runs],
     rows: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[Section]:
     """How well machines tell kinds of batches, from what `batch-kinds` measured.
@@ -134,7 +107,7 @@ def batch_table(
         rows: by name the `label` of the measure, its `ending`, and the `paper`'s accuracies by
             classifier, learned from and tested; what is before training has `LABEL-untrained`.
     """
-    found = {n: evidence.select(study, d) for n, d in runs.items() if evidence.has(study, d)}
+    found = {n: evidence.select(study, d) for n, d in present(evidence, study, runs).items()}
     body = [
         (name, title, *_accuracies(found, row, kernel))
         for name, row in rows.items()
@@ -181,7 +154,7 @@ def shared_interpolations(
     evidence: Evidence,
     *,
     study: str,
-    runs: Mapping[str, Described],
+    runs: Mapping[str, Runs],
     between: Mapping[str, Sequence[Described]],
     seed: int = 0,
 ) -> Iterator[Section]:
@@ -194,10 +167,7 @@ def shared_interpolations(
         between: by title the two kinds of batches, see `kind_of`; a grid for each.
         seed: of the run and of the images.
     """
-    for name, described in runs.items():
-        if not evidence.has(study, described):
-            continue
-        finished = evidence.opened(study, described, seed)
+    for name, finished in opened_models(evidence, study, runs, seed):
         made = [interpolated(finished, kinds, seed) for kinds in between.values()]
         yield Section(
             file_name("shared-interpolations", study, name),
@@ -234,7 +204,7 @@ def group_projection(
     evidence: Evidence,
     *,
     study: str,
-    runs: Mapping[str, Described],
+    runs: Mapping[str, Runs],
     kinds: Mapping[str, Mapping[str, Described]],
     batches: int = 60,
     path: Sequence[str] = (),
@@ -251,10 +221,7 @@ def group_projection(
         path: two names; the straight way between the first batches of these kinds is drawn.
         seed: of the run and of the batches.
     """
-    for name, described in runs.items():
-        if not evidence.has(study, described):
-            continue
-        finished = evidence.opened(study, described, seed)
+    for name, finished in opened_models(evidence, study, runs, seed):
         figure, axes = study_figures.panels(len(kinds), width=4.2, height=3.6)
         for axis, (title, panel) in zip(axes, kinds.items(), strict=True):
             codes = _codes(finished, panel, batches, seed)

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from untwine import pictures
-from untwine.evidence import Evidence
+from untwine.evidence import Evidence, Runs, present
 from untwine.exhibits import exhibit
 from untwine.exhibits.profiles import lines
-from untwine.exhibits.samples import Runs, present
 from untwine.pages import Section, file_name
 from untwine.statistics import Table
 
@@ -25,7 +24,7 @@ def interpolations(
     evidence: Evidence,
     *,
     study: str,
-    runs: Runs,
+    runs: Mapping[str, Runs],
     feature: str,
     features: Mapping[str, Sequence[str]],
     steps: int = 7,

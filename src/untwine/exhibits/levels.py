@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
 
 from untwine import pictures, study_figures
-from untwine.evidence import Evidence
+from untwine.evidence import Evidence, Runs, opened_models
 from untwine.exhibits import exhibit
 from untwine.exhibits.traversals import REACH, STEPS
 from untwine.measures.downstream import parts
 from untwine.pages import Section, file_name
-
-Runs = str | Sequence[str]
 
 
 @exhibit
@@ -32,10 +30,7 @@ def level_traversals(
     """
     from untwine.representation import Representation
 
-    for name, described in runs.items():
-        if not evidence.has(study, described):
-            continue
-        finished = evidence.opened(study, described, seed)
+    for name, finished in opened_models(evidence, study, runs, seed):
         model, data = finished.model, finished.data
         kl = Representation(model, data, n=min(1_000, len(data)), device="cpu").kl
         order = [d for part in parts(model) for d in _busiest(kl, part, each)]

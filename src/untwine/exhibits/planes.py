@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from untwine import study_figures
-from untwine.evidence import Evidence, value_of
+from untwine.evidence import Evidence, Runs, value_of
 from untwine.exhibits import exhibit
 from untwine.exhibits.tables import mean_and_spread
 from untwine.pages import Section, file_name
@@ -17,7 +17,6 @@ from untwine.pages import Section, file_name
 if TYPE_CHECKING:
     from untwine.runs import Finished
 
-Runs = Mapping[str, str | Sequence[str]]  # described as in a paper's file, by the name shown
 DOTS = 2_000  # of each kind in a panel
 EXEMPLARS, DRAWS = 5, 60  # examples whose posteriors are shown, and draws from each
 BESIDE = 1.3  # the part of the plane shown, relative to the data's reach
@@ -26,7 +25,13 @@ PRIOR, TOGETHER, SINGLE, REAL = "#3b7dd8", "#d8463b", "#1f7a45", "#5a6270"
 
 @exhibit
 def planes(
-    evidence: Evidence, *, study: str, runs: Runs, score: str = "", told: str = "", seed: int = 0
+    evidence: Evidence,
+    *,
+    study: str,
+    runs: Mapping[str, Runs],
+    score: str = "",
+    told: str = "",
+    seed: int = 0,
 ) -> Iterator[Section]:
     """Data and what each model generates, side by side; a figure for each dataset.
 
@@ -42,8 +47,7 @@ def planes(
 
     for data in dict.fromkeys(run.data.name for run in evidence.runs(study).values()):
         opened = {
-            name: opened_on(evidence, study, described, data, seed)
-            for name, described in runs.items()
+            name: evidence.opened(study, described, seed, data) for name, described in runs.items()
         }
         points = {"Data": examples(next(iter(opened.values())), DOTS, seed).numpy()}
         points |= {name: generated(run.model, DOTS, seed) for name, run in opened.items()}
@@ -57,21 +61,7 @@ def planes(
         )
 
 
-def opened_on(
-    evidence: Evidence, study: str, described: str | Sequence[str], data: str, seed: int
-) -> Finished:
-    """A model on a dataset: of a description the seed that is asked for, or else the first."""
-    from untwine.runs import open_run
-
-    rows = evidence.select(study, described, data)
-    of_seed = rows[rows["seed"] == seed]
-    row = (of_seed if len(of_seed) else rows).iloc[0]
-    return open_run(evidence.folder(study).runs / str(row["run"]))
-
-
-def _share(
-    evidence: Evidence, study: str, described: str | Sequence[str], data: str, score: str
-) -> str:
+def _share(evidence: Evidence, study: str, described: Runs, data: str, score: str) -> str:
     values = value_of(evidence.select(study, described, data), score)
     return f"{mean_and_spread(100 * values)} %"
 
@@ -99,7 +89,13 @@ def _square(axis: Any, reach: float) -> None:
 
 @exhibit
 def plane_codes(
-    evidence: Evidence, *, study: str, runs: Runs, score: str = "", told: str = "", seed: int = 0
+    evidence: Evidence,
+    *,
+    study: str,
+    runs: Mapping[str, Runs],
+    score: str = "",
+    told: str = "",
+    seed: int = 0,
 ) -> Iterator[Section]:
     """Where the prior, all codes together and the codes of single examples lie; a panel a model.
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from untwine import study_figures
-from untwine.evidence import Evidence, value_of
+from untwine.evidence import Evidence, Runs, present, value_of
 from untwine.exhibits import exhibit
-from untwine.exhibits.samples import Runs, present
 from untwine.pages import Section, file_name
 from untwine.statistics import Table
 
@@ -21,7 +20,7 @@ def profile(
     evidence: Evidence,
     *,
     study: str,
-    runs: Runs,
+    runs: Mapping[str, Runs],
     scores: Mapping[str, str],
     title: str,
     x: str = "",

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
 
 from untwine import pictures
-from untwine.evidence import Evidence, value_of
+from untwine.evidence import Evidence, Runs, present, value_of
 from untwine.exhibits import exhibit
 from untwine.exhibits.tables import mean_and_spread
 from untwine.pages import Section, file_name
 from untwine.schema import Value
-
-Runs = Mapping[str, str | Sequence[str]]  # a model's name in the paper, and which runs it is
 
 
 @exhibit
@@ -22,7 +20,7 @@ def samples(
     evidence: Evidence,
     *,
     study: str,
-    runs: Runs,
+    runs: Mapping[str, Runs],
     scores: Mapping[str, str] | None = None,
     rows: int = 4,
     columns: int = 12,
@@ -59,17 +57,12 @@ def _sheet(name: str, title: str, sentence: str, images: torch.Tensor, rows: int
     return Section(name, title, sentence, picture=pictures.grid(sheet))
 
 
-def present(evidence: Evidence, study: str, runs: Runs) -> Runs:
-    """The models of which this scale has runs."""
-    return {name: runs[name] for name in runs if evidence.has(study, runs[name])}
-
-
 @exhibit
 def reconstructions(
     evidence: Evidence,
     *,
     study: str,
-    runs: Runs,
+    runs: Mapping[str, Runs],
     data: Mapping[str, Mapping[str, Value]],
     columns: int = 20,
     seed: int = 0,

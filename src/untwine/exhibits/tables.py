@@ -9,7 +9,7 @@ import numpy as np
 
 from untwine.evidence import Evidence, value_of
 from untwine.exhibits import exhibit
-from untwine.pages import Section
+from untwine.pages import Section, file_name
 from untwine.registry import models
 from untwine.spec import Run
 from untwine.statistics import Table
@@ -51,7 +51,7 @@ def table(
         header[i] = f"{list(columns)[i // 2 - 1]}, ours"  # which no number of the paper names
     seeds = evidence.table(study)["seed"].nunique()
     yield Section(
-        f"table-{study}",
+        file_name("table", study, title),
         title or "The paper's numbers beside ours",
         f"On {evidence.heading(study)}. Ours: "
         + (f"mean ± standard deviation over {seeds} seeds." if seeds > 1 else "one seed."),
