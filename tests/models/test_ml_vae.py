@@ -28,7 +28,9 @@ def terms(model, x, group, *, mean=True):
 
 def content(members):
     """The content of one group whose members have these means and variances."""
-    part = StyleAndContent(Sizes(torch.Size((1,)), latent=1, features=2), 0, 0, False).double()
+    part = StyleAndContent(
+        Sizes(torch.Size((1,)), latent=1, features=2), 0, 0, False, False
+    ).double()
     part.content.weight.data = torch.eye(2).double()
     torch.nn.init.zeros_(part.content.bias)
     h = torch.tensor(members).double()
@@ -52,6 +54,15 @@ def test_groups_of_one_are_the_vae_on_style_and_content_together(tiny, group):
     found, truth = terms(model, x, group), terms(plain, x, None)
     assert torch.allclose(found["nll"], truth["nll"])
     assert torch.allclose(found["kl"], truth["kl"])
+
+
+def test_the_whole_batch_can_be_the_group_whatever_groups_the_data_has(tiny):
+    model, x = make(tiny, whole_batch=True), images(tiny)
+    one = make(tiny)
+    one.load_state_dict(model.state_dict())
+    truth = terms(one, x, torch.zeros(6, dtype=torch.long))
+    for group in (None, GROUP):
+        assert terms(model, x, group)["loss"] == truth["loss"]
 
 
 def test_identical_factors_divide_the_variance_by_their_number():

@@ -21,16 +21,20 @@ from untwine.vae import Recipe
 class StyleAndContent(Latents):
     """Style per example and content per group; without groups each example is one of its own."""
 
-    def __init__(self, sizes: Sizes, style: int, content: int, per_member: bool) -> None:
+    def __init__(
+        self, sizes: Sizes, style: int, content: int, per_member: bool, whole_batch: bool
+    ) -> None:
         super().__init__()
         style, content = style or sizes.latent, content or sizes.latent
         self.style = GaussianPosterior(replace(sizes, latent=style))
         self.content = nn.Linear(sizes.features, 2 * content)
         self.per_member = per_member
+        self.whole_batch = whole_batch
         self.out_features = style + content
 
     def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
-        rows = rows_of(batch.group, len(h), h.device)
+        group = torch.zeros_like(h[:, 0]) if self.whole_batch else batch.group
+        rows = rows_of(group, len(h), h.device)
         style = self.style(h)
         factors = Gaussian(*self.content(h).chunk(2, -1))
         q = product_of_experts(factors, rows)  # (R, D)
@@ -70,7 +74,13 @@ def per_member(q: Gaussian, rows: Tensor) -> Latent:
   year = {2018}
 }""",
 )
-def ml_vae(*, style: Natural = 0, content: Natural = 0, per_member: bool = False) -> Recipe:
+def ml_vae(
+    *,
+    style: Natural = 0,
+    content: Natural = 0,
+    per_member: bool = False,
+    whole_batch: bool = False,
+) -> Recipe:
     """Separate what a group shares from what is each example's own (Bouchacourt et al., 2018).
 
     L = Σ_g [ Σ_{i∈g} (E_q[−log p(x_i|s_i, c_g)] + KL(q(s_i|x_i) ‖ N)) + KL(q(c_g|x_g) ‖ N) ]
@@ -87,6 +97,14 @@ def ml_vae(*, style: Natural = 0, content: Natural = 0, per_member: bool = False
         content: latents of each group; 0 is the run's number of latents, the paper takes 10.
         per_member: draw the content afresh for every member from its group's posterior, as the
             authors' code does, instead of once per group.
+        whole_batch: take each batch for one group, whatever groups the data has, as the UG-VAE
+            paper does to compare; the content then depends on all examples encoded together.
     """
-    latents = partial(StyleAndContent, style=style, content=content, per_member=per_member)
+    latents = partial(
+        StyleAndContent,
+        style=style,
+        content=content,
+        per_member=per_member,
+        whole_batch=whole_batch,
+    )
     return Recipe(latents=latents)
