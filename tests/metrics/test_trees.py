@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import numba
 import numpy as np
 import pytest
+import torch
 from sklearn.ensemble import GradientBoostingClassifier
 
 from untwine.errors import DataError
@@ -59,17 +60,14 @@ def test_overfitting_noise_is_reproduced():
     assert ours == pytest.approx(theirs, abs=0.03)
 
 
-def test_the_number_of_threads_changes_nothing():
+def test_the_number_of_threads_changes_nothing(monkeypatch):
     codes, levels = problem(3000)
-    before = numba.get_num_threads()
-    try:
-        fits = []
-        for threads in (1, before):
-            numba.set_num_threads(threads)
-            fits.append(boosted(codes, levels, codes, stages=5))
-    finally:
-        numba.set_num_threads(before)
+    before, fits = torch.get_num_threads(), []
+    for threads in (1, 3):
+        monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
+        fits.append(boosted(codes, levels, codes, stages=5))
     assert all((a == b).all() for a, b in zip(*fits, strict=True))
+    assert torch.get_num_threads() == before
 
 
 def test_processes_and_threads_may_boost_at_the_same_time():

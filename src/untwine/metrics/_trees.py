@@ -278,7 +278,8 @@ def _scratch(table: Table) -> Scratch:
 def _boost(table: Table, ensemble: Ensemble, stages: int, seed: int) -> None:
     """Add trees to the scores, stage by stage: probabilities of all rows, then all trees."""
     n, c = table.x.shape[1], len(ensemble.owners)
-    threads = numba.get_num_threads() if n * c > 20_000 else 1
+    # numba.get_num_threads() would start its pool, which changes the threads of torch.
+    threads = numba.config.NUMBA_NUM_THREADS if n * c > 20_000 else 1
     free = [_scratch(table) for _ in range(threads)]
     chunk = BLOCK * math.ceil(n / threads / BLOCK)
     salts = np.random.default_rng(seed).integers(2**63, size=stages).astype(np.uint64)
