@@ -18,9 +18,9 @@ def explored(tmp_path_factory):
     out = tmp_path_factory.mktemp("explored")
     paths = {}
     for kind, (model, data, settings) in RUNS.items():
-        spec = untwine.plan(
-            model, data, network="mlp", latent=5, batch=32, steps=60, lr=1e-3, **settings
-        )
+        lines = [f"{name}={value}" for name, value in settings.items()]
+        numbers = {"latent": 5, "batch": 32, "steps": 60, "lr": 1e-3}
+        spec = untwine.plan(model, data, network="mlp", settings=lines, **numbers)
         paths[kind] = untwine.run(spec, out, quiet=True, threads=1)
     evaluate_run(paths["plain"], ["mig", "reconstruction"], n=200)
     return out, paths

@@ -46,7 +46,8 @@ class Facts(BaseModel):
     data: str
     parameters: list[tuple[str, str]]
     command: str
-    shape: list[int]  # of an example: (C, H, W)
+    shape: list[int]  # of an example: (C, H, W), or (D,) for vectors
+    tile: list[int] = []  # height and width of an example in pictures; none for most vectors
     latents: list[LatentFacts]  # the one that says most first
     factors: list[FactorFacts]
     clusters: int  # 0 for a model without
