@@ -146,12 +146,12 @@ class Evidence:
         """What data a study is on, and what that stands in for."""
         from untwine.registry import datasets
 
-        stands = {other: real for real, other in self.prepared.stand_ins.items()}
+        stands = {_as_shown(other): real for real, other in self.prepared.stand_ins.items()}
         told: list[str] = []
         for name in map(str, self.table(study)["data"].unique()):
-            base = name.partition("(")[0]
-            real = next((r for s, r in stands.items() if s.partition("(")[0] == base), "")
-            same = real.partition("(")[0] == base  # data made of other data, one of which stands in
+            real = stands.get(name, "")
+            # Data made of other data has no better name than all of it.
+            same = real.partition("(")[0] == name.partition("(")[0]
             title = real if same else real and datasets[real.partition("(")[0]].title
             told.append(f"{name}, a stand-in for {title}" if real else name)
         return "; ".join(told)
@@ -172,6 +172,16 @@ class Evidence:
 
         tables: Table = pd.concat([self.table(study) for study in self.prepared.folders])
         return float(tables.drop_duplicates("run")["seconds"].sum())
+
+
+def _as_shown(data: str) -> str:
+    """A dataset in the words of the tables of runs."""
+    from untwine.registry import datasets
+    from untwine.results import shown
+    from untwine.spec import locate
+
+    entry, given = locate(data)
+    return shown(datasets.choose(entry.name, **given))
 
 
 def present(evidence: Evidence, study: str, runs: Mapping[str, Runs]) -> dict[str, Runs]:

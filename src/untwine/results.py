@@ -212,7 +212,7 @@ def described(run: Run, varying: dict[str, set[tuple[str, str]]]) -> dict[str, A
         "model": run.model_name,
         "setting": " ".join([run.model_name, *named]),
         "value": value,
-        "data": str(_shown(run.data)),
+        "data": shown(run.data),
         "seed": run.seed,
         "run": run.directory,
     }
@@ -227,7 +227,8 @@ def _numbers(run: Run) -> dict[tuple[str, str], str]:
     return {**found, **own, **names}
 
 
-def _shown(data: Choice) -> str:
+def shown(data: Choice) -> str:
+    """A dataset as tables name it: without what is at its default."""
     from untwine.registry import datasets
 
     short = datasets.shortened(data)

@@ -1,0 +1,26 @@
+"""What our runs found: on which data, and what that stands in for."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+
+from untwine.evidence import Evidence
+
+PAIR = "mixed(first={}, second={})"
+
+
+def heading(used, *data):
+    evidence = Evidence(SimpleNamespace(item=None, stand_ins=used, folders={}))
+    evidence.table = lambda study: pd.DataFrame({"data": data})
+    return evidence.heading("study")
+
+
+def test_a_heading_says_what_stands_in_for_what():
+    assert heading({"celeba": "faces(size=64)"}, "faces") == "faces, a stand-in for CelebA"
+    assert heading({}, "faces") == "faces"
+
+
+def test_data_made_of_other_data_is_told_apart_by_all_its_words():
+    real, other = PAIR.format("cars3d", "chairs3d"), PAIR.format("sprites", "digits")
+    assert heading({real: other}, other) == f"{other}, a stand-in for {real}"
+    assert heading({real: other}, PAIR.format("sprites", "faces")).endswith("second=faces)")
