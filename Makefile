@@ -13,7 +13,7 @@ demo: $(READY)
 	  && printf 'report: ' && $(BIN)/untwine report "$$RUN"
 
 test: $(READY)
-	$(BIN)/pytest --numprocesses auto
+	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 # Format, lint and types; changes nothing.
 check: $(READY)

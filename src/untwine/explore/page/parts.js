@@ -1,0 +1,275 @@
+"use strict";
+// Pieces that several views use.
+
+const untwine = { views: {}, problem() {}, settle() {} };
+
+const parts = (() => {
+  const FRAMES = 11; // of a traversal on the page
+  const KEPT = 21; // of a traversal in a copy: every second one is a frame of the page
+
+  /** An element: el("button", {class: "quiet", onclick: go}, "Go"). */
+  function el(tag, attributes = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+      else if (value === true) element.setAttribute(key, "");
+      else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
+    }
+    element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+    return element;
+  }
+
+  const percent = (share) => `${Math.round(100 * share)} %`;
+
+  /** A number to read: three or four digits that count. */
+  function short(value) {
+    if (!Number.isFinite(value)) return "–";
+    if (Number.isInteger(value)) return value.toLocaleString("en");
+    const size = Math.abs(value);
+    if (size >= 1000) return Math.round(value).toLocaleString("en");
+    return size < 0.0001 ? value.toExponential(1) : value.toFixed(size >= 10 ? 1 : size >= 0.1 ? 3 : 4);
+  }
+
+  const name = (latent) => `z${latent.number}`;
+  const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
+  const plain = (text) => text.replaceAll("_", " ");
+  const MANY = 10; // factors, from which on only those are told that an example has
+
+  /** The levels of an example: "shape 2 · scale 0", or of many attributes those it has. */
+  function levels(of, facts) {
+    const pairs = Object.entries(of);
+    if (pairs.length < MANY) return pairs.map(([factor, level]) => `${plain(factor)} ${level}`).join(" · ");
+    const isBinary = new Set(facts.factors.filter((factor) => factor.levels === 2).map((factor) => factor.name));
+    return pairs.filter(([, level]) => level > 0).map(([factor, level]) => (isBinary.has(factor) ? plain(factor) : `${plain(factor)} ${level}`)).join(" · ");
+  }
+
+  /** What a latent is about, in a few words. */
+  function about(latent) {
+    const words = [`${latent.nats.toFixed(2)} nats`];
+    if (latent.factor && latent.share > 0.1) words.push(`${plain(latent.factor)} ${percent(latent.share)}`);
+    if (latent.part && latent.part !== "z") words.unshift(latent.part);
+    return words.join(" · ");
+  }
+
+  /** A picture in the page that says so when it cannot be shown. */
+  function image(address, alt, attributes = {}) {
+    const failed = async () => untwine.problem(await api.why(address));
+    return el("img", { class: "pixels", src: api.source(address), alt, onerror: failed, ...attributes });
+  }
+
+  function canvas(label, attributes = {}) {
+    return el("canvas", { class: "pixels", role: "img", "aria-label": label, width: 1, height: 1, ...attributes });
+  }
+
+  /** Draw one tile of a sheet without gaps; the canvas takes the tile's size. */
+  function tile(onto, sheet, { row = 0, column = 0, rows = 1, columns = 1 } = {}) {
+    const width = sheet.naturalWidth / columns;
+    const height = sheet.naturalHeight / rows;
+    onto.width = width;
+    onto.height = height;
+    onto.getContext("2d").drawImage(sheet, column * width, row * height, width, height, 0, 0, width, height);
+  }
+
+  /** Draw a row of a sheet as a film: frames with a little air between them. */
+  function film(onto, sheet, { row = 0, rows = 1, columns = FRAMES, every = 1, isTurned = false } = {}) {
+    const width = sheet.naturalWidth / columns;
+    const height = sheet.naturalHeight / rows;
+    const shown = Math.floor((columns - 1) / every) + 1;
+    const gap = Math.max(1, Math.round(width / 16));
+    onto.width = shown * (width + gap);
+    onto.height = height;
+    const pen = onto.getContext("2d");
+    for (let k = 0; k < shown; k += 1) {
+      const place = isTurned ? shown - 1 - k : k;
+      pen.drawImage(sheet, k * every * width, row * height, width, height, place * (width + gap) + gap / 2, 0, width, height);
+    }
+  }
+
+  /** Work that is asked for faster than it is done: one at a time, and then only the newest. */
+  function newest(work, alive = () => true) {
+    let waiting = null;
+    let running = false;
+    return async function ask(...values) {
+      waiting = values;
+      if (running) return;
+      running = true;
+      while (waiting) {
+        const now = waiting;
+        waiting = null;
+        try {
+          await work(...now);
+        } catch (error) {
+          if (alive()) untwine.problem(error);
+        }
+      }
+      running = false;
+    };
+  }
+
+  /** Do something once nothing has asked for it for a moment. */
+  function later(work, pause = 150) {
+    let timer = 0;
+    return (...values) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => work(...values), pause);
+    };
+  }
+
+  /** A row of small pictures of which one is chosen. */
+  function picker(label, entries, choose) {
+    const buttons = entries.map(({ key, picture, text, title }) =>
+      el("button", { type: "button", class: picture ? "thumb" : "", "data-key": key, "aria-pressed": "false", title: title || text,
+        onclick: () => choose(key) },
+      picture ? image(picture, text, { loading: "lazy" }) : text));
+    const element = el("div", { class: "picker", role: "group", "aria-label": label }, buttons);
+    const mark = (key) => buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.key === key)));
+    return { element, mark };
+  }
+
+  /** A labelled choice. */
+  function select(label, options, value, choose) {
+    const element = el("select", { onchange: () => choose(element.value) },
+      options.map(([key, text]) => el("option", { value: key }, text)));
+    element.value = value;
+    return el("label", { class: "choose" }, el("span", {}, label), " ", element);
+  }
+
+  const starts = {
+    /** The address of where a start is read from: "example-5" or "prior-2". */
+    address(run, key) {
+      const [kind, which] = key.split(/-(.*)/);
+      return api.of(run, "start", kind === "prior" ? { seed: +which } : { index: +which });
+    },
+    named(key) {
+      const [kind, which] = key.split(/-(.*)/);
+      if (kind === "upload") return "your picture";
+      return kind === "prior" ? `draw ${+which + 1} from the prior` : `example ${which}`;
+    },
+    isKey: (key) => /^(example|prior)-\d{1,9}$/.test(key || ""),
+    /** Examples to start from, those of a copy only where they were kept. */
+    async examples(run) {
+      const found = await api.json(api.of(run, "examples", { count: 24, seed: 0 }));
+      return found.filter((example) => api.has(starts.address(run, `example-${example.index}`)));
+    },
+    entries: (run, facts, examples) => examples.map((example) => ({
+      key: `example-${example.index}`,
+      picture: api.of(run, "image.png", { index: example.index }),
+      text: `Example ${example.index}`,
+      title: levels(example.levels, facts) || `Example ${example.index}`,
+    })),
+    kept: (run) => [0, 1, 2, 3].filter((seed) => api.has(starts.address(run, `prior-${seed}`))),
+  };
+
+  const order = (facts) => facts.latents.map((latent) => latent.number);
+
+  const sheets = new Map(); // of a copy: they are looked at again and again
+
+  /** The films of some latents round a code, a row each. */
+  function films(run, code, numbers) {
+    const address = api.of(run, "traversals.png", { code, latents: numbers, steps: api.copy ? KEPT : FRAMES });
+    if (!api.copy) return api.picture(address);
+    if (!sheets.has(address)) {
+      if (sheets.size > 8) sheets.clear();
+      sheets.set(address, api.picture(address));
+    }
+    return sheets.get(address);
+  }
+
+  /** What draws the films of latents round a code: draw(canvas, number). */
+  async function traversals(run, facts, code, numbers) {
+    const held = api.copy ? order(facts) : numbers; // a copy keeps all latents in one sheet
+    const sheet = await films(run, code, held);
+    const shape = { rows: held.length, columns: api.copy ? KEPT : FRAMES, every: api.copy ? 2 : 1 };
+    return (onto, latent, isTurned = false) => film(onto, sheet, { ...shape, row: held.indexOf(latent), isTurned });
+  }
+
+  /** A code under the hand and the picture of it. A copy moves one latent at a time, frame by frame. */
+  function hand(run, facts, onto, alive) {
+    let origin = [];
+    let code = [];
+    let moved = null;
+    const byNumber = new Map(facts.latents.map((latent) => [latent.number, latent]));
+
+    const paint = newest(async (now, latent) => {
+      if (!api.copy || latent === null) {
+        tile(onto, await api.picture(api.of(run, "decode.png", { code: now })));
+      } else {
+        const held = order(facts);
+        const sheet = await films(run, origin, held);
+        const { low, high } = byNumber.get(latent);
+        const column = Math.round((KEPT - 1) * Math.min(1, Math.max(0, (now[latent] - low) / (high - low))));
+        tile(onto, sheet, { row: held.indexOf(latent), rows: held.length, column, columns: KEPT });
+      }
+      if (alive()) untwine.settle();
+    }, alive);
+
+    return {
+      get code() { return code; },
+      get origin() { return origin; },
+      moved: () => [...byNumber.keys()].filter((number) => code[number] !== origin[number]),
+      begin(start) {
+        origin = start.code.map((value) => +api.number(value));
+        code = [...origin];
+        moved = null;
+        return paint([...code], null);
+      },
+      set(number, value) {
+        if (api.copy) code = [...origin];
+        code[number] = +api.number(value);
+        moved = code[number] === origin[number] && api.copy ? null : number;
+        return paint([...code], moved);
+      },
+      reset() {
+        code = [...origin];
+        moved = null;
+        return paint([...code], null);
+      },
+    };
+  }
+
+  /** A slider from low to high; arrows move it by a fortieth, with Shift by a two-hundredth. */
+  function slider(label, low, high, move) {
+    const span = high - low;
+    const input = el("input", { type: "range", min: low, max: high, step: api.copy ? span / (KEPT - 1) : "any", "aria-label": label });
+    const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -5, PageUp: 5 };
+    const show = (value) => {
+      input.value = value;
+      input.setAttribute("aria-valuetext", api.number(value));
+    };
+    const set = (value) => {
+      const rounded = +api.number(value);
+      show(rounded);
+      move(rounded);
+    };
+    input.addEventListener("input", () => set(+input.value));
+    input.addEventListener("keydown", (event) => {
+      const unit = span / (api.copy ? KEPT - 1 : event.shiftKey ? 200 : 40);
+      const value = event.key === "Home" ? low : event.key === "End" ? high
+        : event.key in step ? Math.min(high, Math.max(low, +input.value + step[event.key] * unit)) : null;
+      if (value === null || event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      set(value);
+    });
+    return { input, show };
+  }
+
+  /** A film above its slider, the thumb under the frame it stands for. */
+  function reel(label, { low, high }, tile, move) {
+    const { input, show } = slider(label, low, high, move);
+    const strip = el("canvas", { class: "film", width: FRAMES * (tile[1] + 2), height: tile[0], "aria-hidden": "true" });
+    strip.addEventListener("click", (event) => {
+      const frame = Math.min(FRAMES - 1, Math.max(0, Math.floor(FRAMES * event.offsetX / strip.clientWidth)));
+      const value = +api.number(low + frame * (high - low) / (FRAMES - 1));
+      show(value);
+      move(value);
+    });
+    return { element: el("div", { class: "reel" }, strip, input), strip, input, show };
+  }
+
+  const section = (title, sentence, ...children) => el("section", {},
+    el("h2", {}, title), sentence ? el("p", { class: "soft" }, sentence) : null, ...children);
+
+  return { el, percent, short, name, plural, plain, levels, about, image, canvas, tile, film, newest, later, picker, select, starts,
+    traversals, hand, reel, slider, section };
+})();

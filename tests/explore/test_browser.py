@@ -1,0 +1,393 @@
+"""The page in a real browser: every view, live and as a copy opened from a file."""
+
+import io
+import re
+import shutil
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+from PIL import Image
+
+from untwine.explore.export import write_copy
+from untwine.explore.place import Place
+from untwine.explore.server import application
+
+CHROMIUM = shutil.which("chromium")
+VIEWS = ("latents", "images", "between", "space", "factors", "compare", "study")
+
+if not CHROMIUM:
+    pytest.skip("Chromium is not installed, so the page is not tested", allow_module_level=True)
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed, so the page is not tested"
+)
+expect = playwright.expect
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def place(explored):
+    out, paths = explored
+    return Place.found([str(path) for path in paths.values()], out)
+
+
+@pytest.fixture(scope="session")
+def live(place):
+    """The address of a server."""
+    import uvicorn
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        server = uvicorn.Server(uvicorn.Config(application(place), log_level="error"))
+        thread = threading.Thread(target=lambda: server.run(sockets=[door]), daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://localhost:{door.getsockname()[1]}/"
+        server.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture(scope="session")
+def copied(explored, tmp_path_factory):
+    """The address of a copy of two runs, one of them with clusters and groups."""
+    out, paths = explored
+    place = Place.found([str(paths["plain"]), str(paths["grouped"])], out)
+    folder = tmp_path_factory.mktemp("copied") / "shown"
+    with ThreadPoolExecutor(1) as aside:  # the browser's driver occupies this thread's event loop
+        return aside.submit(write_copy, place, folder, quiet=True).result().as_uri()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open addresses in a browser that notes what goes wrong and where requests go."""
+    contexts, wrong, asked = [], [], []
+
+    def opened(address, **settings):
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("console", lambda said: said.type == "error" and wrong.append(said.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(address)
+        ready(page)
+        return page
+
+    opened.wrong = wrong
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not wrong
+    places = {(urlsplit(url).scheme, urlsplit(url).hostname) for url in asked}
+    assert places <= {("http", "localhost"), ("file", None), ("data", None)}
+
+
+def ready(page):
+    expect(page.locator("#busy")).to_be_hidden()
+    expect(page.locator("#content > *").first).to_be_visible()
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def look(page, view, run, state=""):
+    """Go to a view of a run."""
+    page.goto(f"{page.url.partition('#')[0]}#/{view}/{run}{state}")
+    expect(page.locator(f"[data-shown='{view}/{run}']")).to_be_visible()
+    ready(page)
+
+
+def pixels(page, selector):
+    """What is seen there."""
+    return page.locator(selector).first.screenshot()
+
+
+def widest(page):
+    return page.evaluate("document.documentElement.scrollWidth")
+
+
+def names(explored):
+    return {kind: path.name for kind, path in explored[1].items()}
+
+
+@pytest.mark.parametrize("kind", ["live", "copied"])
+def test_every_view_shows_something(visit, explored, request, kind):
+    page = visit(request.getfixturevalue(kind))
+    assert page.locator("#copy").is_visible() == (kind == "copied")
+    run = names(explored)
+    shown = [(view, run["plain"]) for view in VIEWS]
+    shown += [(view, run["grouped"]) for view in ("latents", "between", "space")]
+    for view, name in shown:
+        look(page, view, name)
+        assert page.locator("#content :is(canvas, img, svg, table)").count()
+        assert page.locator("h1:visible").count() == 1
+
+
+def test_a_slider_changes_the_image_and_the_address_and_can_be_put_back(visit, live, explored):
+    page = visit(f"{live}#/latents/{names(explored)['plain']}")
+    before = pixels(page, ".decoded canvas")
+    slider = page.get_by_role("slider").first
+    slider.focus()
+    for _ in range(6):
+        page.keyboard.press("ArrowLeft")
+    expect(page).to_have_url(re.compile("move="))
+    low = slider.get_attribute("min")
+    page.keyboard.press("Home")
+    expect(slider).to_have_attribute("aria-valuetext", low)
+    settled(page)
+    there = pixels(page, ".decoded canvas")
+    shared = page.url
+    page.get_by_role("button", name="Put all back").click()
+    settled(page)
+    assert pixels(page, ".decoded canvas") == before != there
+    page.goto("about:blank")
+    page.goto(shared)
+    ready(page)
+    settled(page)
+    assert pixels(page, ".decoded canvas") == there
+
+
+def settled(page):
+    """Wait until the page has asked for everything and drawn it."""
+    page.wait_for_timeout(250)
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(50)
+
+
+def test_requests_of_a_dragged_slider_are_coalesced(visit, live, explored):
+    page = visit(f"{live}#/latents/{names(explored)['plain']}")
+    asked, busiest, open_now = [], [0], set()
+
+    def began(request):
+        if "decode.png" in request.url:
+            asked.append(request.url)
+            open_now.add(request)
+            busiest[0] = max(busiest[0], len(open_now))
+
+    page.on("request", began)
+    page.on("requestfinished", lambda request: open_now.discard(request))
+    page.get_by_role("slider").first.evaluate(
+        """slider => {
+            for (let k = 0; k < 200; k += 1) {
+                slider.value = slider.min * (1 - k / 100);
+                slider.dispatchEvent(new Event("input"));
+            }
+        }"""
+    )
+    settled(page)
+    assert 1 <= len(asked) < 20 and busiest[0] == 1
+    value = page.locator(".value").first.input_value()
+    assert asked[-1].partition("code=")[2].split(",").count(value)
+
+
+def test_start_from_the_prior_and_from_a_picture(visit, live, explored):
+    page = visit(f"{live}#/latents/{names(explored)['plain']}")
+    page.get_by_role("button", name="the prior").click()
+    expect(page.locator(".origin")).to_contain_text("draw 1 from the prior")
+    stream = io.BytesIO()
+    Image.new("RGB", (90, 60), "white").save(stream, "PNG")
+    picture = {"name": "white.png", "mimeType": "image/png", "buffer": stream.getvalue()}
+    page.locator("input[type=file]").set_input_files(picture)
+    expect(page.locator(".origin")).to_contain_text("your picture")
+    expect(page.locator(".from .note")).not_to_be_empty()
+    expect(page).to_have_url(re.compile("code="))
+
+
+def test_a_file_that_is_no_picture_is_refused_in_the_page(visit, live, explored):
+    page = visit(f"{live}#/latents/{names(explored)['plain']}")
+    text = {"name": "a.png", "mimeType": "image/png", "buffer": b"no picture"}
+    page.locator("input[type=file]").set_input_files(text)
+    alert = page.get_by_role("alert")
+    expect(alert).to_be_visible()
+    expect(alert).to_contain_text("picture")
+    page.get_by_role("button", name="the prior").click()
+    expect(alert).to_be_hidden()
+    assert len(visit.wrong) == 1 and "422" in visit.wrong.pop()  # the browser notes it, too
+
+
+def test_images_are_sorted_and_lead_to_the_latents(visit, live, explored):
+    page = visit(f"{live}#/images/{names(explored)['plain']}")
+    errors = [
+        float(text.split("error ")[1].split(" ")[0])
+        for text in page.locator(".pair figcaption").all_inner_texts()
+    ]
+    assert len(errors) == 24 and errors == sorted(errors, reverse=True)
+    page.get_by_role("button", name="Show more").click()
+    expect(page.locator(".pair")).to_have_count(48)
+    page.get_by_label("Order").select_option("best")
+    expect(page).to_have_url(re.compile("order=best"))
+    page.locator(".pair a").first.click()
+    expect(page.locator("nav a[aria-current]")).to_have_text("Latents")
+
+
+def test_between_two_images(visit, live, explored):
+    page = visit(f"{live}#/between/{names(explored)['plain']}")
+    slider = page.get_by_role("slider", name="How far along the way")
+    middle = pixels(page, ".large canvas")
+    slider.focus()
+    page.keyboard.press("End")
+    assert pixels(page, ".large canvas") != middle
+    page.get_by_role("group", name="To").get_by_role("button").nth(5).click()
+    expect(page).to_have_url(re.compile("to="))
+    expect(page.locator(".way canvas")).to_have_count(9)
+
+
+def test_clusters_and_groups(visit, live, explored):
+    page = visit(f"{live}#/between/{names(explored)['clustered']}")
+    assert 1 <= page.locator(".cluster").count() <= 3
+    look(page, "between", names(explored)["grouped"])
+    grid = pixels(page, ".axes canvas")
+    page.get_by_role("button", name="Draw others").first.click()
+    settled(page)
+    assert pixels(page, ".axes canvas") != grid
+
+
+def test_dots_are_pointed_at_and_selected(visit, live, explored):
+    page = visit(f"{live}#/space/{names(explored)['plain']}")
+    area = page.locator(".plot svg").bounding_box()
+    page.mouse.move(area["x"] + 2, area["y"] + 2)
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] / 2, area["y"] + area["height"] - 2, steps=4)
+    page.mouse.up()
+    panel = page.locator(".selection")
+    expect(panel).to_contain_text("dots selected")
+    expect(panel.locator(".mean img")).to_be_visible()
+    expect(panel).to_contain_text("deviations")
+    panel.get_by_role("button", name="Clear").click()
+    expect(panel).not_to_contain_text("selected")
+    page.get_by_label("Place by").select_option("latents")
+    expect(page.locator(".scatter .across")).to_contain_text("latent")
+    page.get_by_label("Colour by").select_option("shape")
+    page.get_by_role("button", name="Select all with shape 0").click()
+    expect(panel).to_contain_text("dots selected")
+
+
+def test_dots_are_reached_with_the_keyboard(visit, live, explored):
+    page = visit(f"{live}#/space/{names(explored)['clustered']}")
+    page.locator(".plot svg").focus()
+    words = page.locator(".beside > p")
+    before = words.inner_text()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert words.inner_text() != before
+    page.keyboard.press("Space")
+    expect(page.locator(".selection")).to_contain_text("1 dot selected")
+    page.keyboard.press("Escape")
+    expect(page.locator(".selection")).not_to_contain_text("selected")
+
+
+def test_a_cell_of_the_matrix_shows_its_traversal_and_leads_to_the_slider(visit, live, explored):
+    page = visit(f"{live}#/factors/{names(explored)['plain']}")
+    page.get_by_role("button", name=re.compile("knows .* of scale")).first.click()
+    expect(page.locator(".explained .film")).to_have_count(3)
+    expect(page.locator(".score")).to_have_count(1)
+    page.get_by_role("link", name="Move it by hand").click()
+    ready(page)
+    assert page.locator(".pointed input[type=range]").evaluate("e => e === document.activeElement")
+
+
+@pytest.mark.parametrize("kind", ["live", "copied"])
+def test_one_slider_moves_two_runs(visit, explored, request, kind):
+    page = visit(request.getfixturevalue(kind))
+    run = names(explored)
+    look(page, "compare", run["plain"], f"?with={run['grouped']}&by=rank")
+    sides = [".versus > :first-child canvas", ".versus > :last-child canvas"]
+    before = [pixels(page, side) for side in sides]
+    page.get_by_role("slider").first.focus()
+    page.keyboard.press("Home")
+    settled(page)
+    low = [pixels(page, side) for side in sides]
+    page.keyboard.press("End")
+    settled(page)
+    for side, first, second in zip(sides, before, low, strict=True):
+        assert len({first, second, pixels(page, side)}) > 1
+
+
+def test_a_latent_of_the_second_run_is_turned_round(visit, live, explored):
+    run = names(explored)
+    page = visit(f"{live}#/compare/{run['plain']}?with={run['grouped']}&by=rank")
+    settled(page)
+    films = [f".linked .reel:nth-child({k}) .film" for k in (2, 3)]
+    before = [pixels(page, film) for film in films]
+    page.get_by_role("button", name="of B round").first.click()
+    settled(page)
+    after = [pixels(page, film) for film in films]
+    assert after[0] == before[0] and after[1] != before[1]
+
+
+def test_the_study_is_filtered_sorted_and_leads_to_runs(visit, live, explored):
+    page = visit(f"{live}#/study/")
+    rows = page.locator(".runs tbody tr")
+    expect(rows).to_have_count(3)
+    page.get_by_label("Find").fill("ug-vae")
+    expect(rows).to_have_count(1)
+    page.get_by_label("Find").fill("")
+    page.get_by_role("button", name="model", exact=True).click()
+    first = rows.first.inner_text()
+    page.get_by_role("button", name="model", exact=True).click()
+    assert rows.last.inner_text() == first
+    rows.first.get_by_role("link").click()
+    ready(page)
+    expect(page.locator("nav a[aria-current]")).to_have_text("Latents")
+
+
+@pytest.mark.parametrize("kind", ["live", "copied"])
+def test_nothing_is_wider_than_a_phone_and_it_has_a_dark_side(visit, explored, request, kind):
+    phone = {"width": 360, "height": 740}
+    page = visit(request.getfixturevalue(kind), viewport=phone, color_scheme="dark")
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert max(int(part) for part in re.findall(r"\d+", colour)[:3]) < 60
+    for view in VIEWS:
+        look(page, view, names(explored)["plain"])
+        assert widest(page) == 360, view
+
+
+def test_a_copy_moves_one_latent_at_a_time(visit, copied, explored):
+    page = visit(f"{copied}#/latents/{names(explored)['plain']}")
+    assert not page.locator("input[type=file]").count()
+    slider = page.get_by_role("slider").first
+    slider.focus()
+    page.keyboard.press("Home")
+    settled(page)
+    low = pixels(page, ".decoded canvas")
+    page.keyboard.press("End")
+    settled(page)
+    assert pixels(page, ".decoded canvas") != low
+    expect(page.locator(".value").first).to_have_value(slider.get_attribute("max"))
+
+
+def test_everything_is_named_and_can_be_reached_by_the_keyboard(visit, live, explored):
+    page = visit(live)
+    nameless = """() => [...document.querySelectorAll("a, button, select, input, canvas, img, svg")]
+        .filter(e => e.checkVisibility() && !e.closest("[aria-hidden]"))
+        .filter(e => !e.ariaLabel && !e.textContent.trim() && !e.labels?.length)
+        .filter(e => !e.hasAttribute("alt") && !e.querySelector("img[alt]"))
+        .map(e => e.outerHTML)"""
+    for view in VIEWS:
+        look(page, view, names(explored)["plain"])
+        assert page.evaluate(nameless) == [], view
+    page.keyboard.press("Tab")
+    look(page, "latents", names(explored)["plain"])
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate("document.activeElement.tagName + (document.activeElement.type ?? '')")
+        )
+    assert {"A", "BUTTONbutton", "INPUTrange", "INPUTnumber", "SELECTselect-one"} <= reached
+
+
+def test_what_fails_is_said_in_the_page(visit, live, explored):
+    page = visit(f"{live}#/latents/nowhere")
+    expect(page.locator("#content").get_by_role("alert")).to_contain_text("no run nowhere")
