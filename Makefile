@@ -31,6 +31,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/study.py
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/explorer.py
 
 # What takes minutes: the slow tests.
 reproduce: $(READY)

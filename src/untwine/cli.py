@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from untwine import reproduce_cli, study_cli
+from untwine import explore_cli, reproduce_cli, study_cli
 from untwine.errors import ParameterError, UntwineError
 from untwine.terminal import say, show_table
 
@@ -351,6 +351,7 @@ def catalogue(kind: str) -> typer.Typer:
 
 app.add_typer(study_cli.app, name="study")
 app.command()(reproduce_cli.reproduce)
+app.command()(explore_cli.explore)
 for _kind in ("models", "datasets", "metrics", "networks", "likelihoods"):
     app.add_typer(catalogue(_kind), name=_kind)
 

@@ -1,0 +1,181 @@
+"""How fast the explorer answers, as ratios to a bare decode of one code in the same run.
+
+python benchmarks/explorer.py [RUN] [--rounds 5] [--seconds 2]
+
+bare         model.decode of one code, in a process that does nothing else
+one user     moves a slider: a decode.png at a time over one connection, the next when it is there
+fifty users  the same, fifty at a time; sixty moves a second at most, as a hand on a screen
+first paint  what the page asks before it shows something: itself, its files, the runs, one run
+
+The server is a process of its own, warmed up, as `untwine explore` starts it. Without RUN a small
+one is trained, which takes a few seconds.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+import torch
+from harness import machine, show
+
+import untwine
+from untwine.runs import find_run, open_run
+
+MANY = 50
+TICK = 1 / 60  # seconds between two moves of a hand
+PERCENTILES = (50, 95, 99)
+
+
+class Line:
+    """One connection that is kept, as a browser does; the plainest client there is."""
+
+    def __init__(self, address):
+        self.host, self.port = urlsplit(address).hostname, urlsplit(address).port
+
+    async def get(self, path):
+        """The body of an answer, which has to be 200."""
+        if not hasattr(self, "reader"):
+            self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
+        self.writer.write(f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\n\r\n".encode())
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        if " 200 " not in head.partition("\r\n")[0]:
+            raise SystemExit(f"{path[:80]}: {head.partition(chr(13))[0]}")
+        length = int(re.search(r"content-length: (\d+)", head, re.I)[1])
+        return await self.reader.readexactly(length)
+
+    async def timed(self, path):
+        began = time.perf_counter()
+        await self.get(path)
+        return time.perf_counter() - began
+
+
+async def user(address, base, latents, seconds, seed):
+    """Seconds that each move of a slider took to be answered."""
+    line, rng, found = Line(address), np.random.default_rng(seed), []
+    code = rng.standard_normal(latents).round(4)
+    moved = rng.integers(latents)
+    ends = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < ends:
+        code[moved] = round(3 * np.sin(len(found) / 20 + seed), 4)
+        found.append(await line.timed(f"{base}/decode.png?code={','.join(f'{v:g}' for v in code)}"))
+        await asyncio.sleep(max(0, began + TICK - time.perf_counter()))
+    line.writer.close()
+    return found
+
+
+async def users(count, address, base, latents, seconds):
+    moves = [user(address, base, latents, seconds, seed) for seed in range(count)]
+    return [spent for one in await asyncio.gather(*moves) for spent in one]
+
+
+async def first_paint(address, base):
+    """The page, then its files at once over six connections, then the runs and the run."""
+    lines = [Line(address) for _ in range(6)]
+    began = time.perf_counter()
+    page = (await lines[0].get("/")).decode()
+    files = re.findall(r'(?:src|href)="(page/[^"]+)"', page)
+    shares = [files[k :: len(lines)] for k in range(len(lines))]
+
+    async def fetch(line, share):
+        for file in share:
+            await line.get(f"/{file}")
+
+    await asyncio.gather(*map(fetch, lines, shares))
+    await lines[0].get("/api/runs")
+    await lines[0].get(base)
+    spent = time.perf_counter() - began
+    for line in lines:
+        if hasattr(line, "writer"):
+            line.writer.close()
+    return spent
+
+
+def bare(model, latents, seconds):
+    """Seconds of each decode of one code; the mapping of z is part of the model's own decode."""
+    rng, found, ends = np.random.default_rng(0), [], time.perf_counter() + seconds
+    while time.perf_counter() < ends:
+        code = torch.from_numpy(rng.standard_normal((1, latents)).astype(np.float32))
+        began = time.perf_counter()
+        with torch.no_grad():
+            model.decode(model.mapping(code)[0])
+        found.append(time.perf_counter() - began)
+    return found
+
+
+@contextmanager
+def server(path):
+    """The address of a server of this run."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "untwine", "explore", str(path), "--port", "0", "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def measure(path, rounds, seconds):
+    """All contenders take turns, so that they share what the machine does otherwise."""
+    model = open_run(path).model
+    names = ("bare", "one user", f"{MANY} users", "first paint")
+    found = {name: [] for name in names}
+    with server(path) as address:
+        base = f"/api/runs/{quote(Path(path).name)}"
+        facts = json.loads(asyncio.run(Line(address).get(base)))
+        latents = len(facts["latents"])
+        asyncio.run(users(2, address, base, latents, 0.5))  # warm up
+        for turn in range(rounds):
+            show(f"round {turn + 1} of {rounds}")
+            found["bare"] += bare(model, latents, seconds / 4)
+            found["one user"] += asyncio.run(users(1, address, base, latents, seconds))
+            found[f"{MANY} users"] += asyncio.run(users(MANY, address, base, latents, seconds))
+            found["first paint"] += [asyncio.run(first_paint(address, base)) for _ in range(3)]
+        show("")
+    print(f"{facts['title']} on {facts['data']}, {latents} latents, images {facts['shape']}")
+    return found
+
+
+def report(found):
+    unit = np.median(found["bare"])
+    print(f"{'':14}{'requests':>9}" + "".join(f"{f'p{p}':>18}" for p in PERCENTILES))
+    for name, spent in found.items():
+        cells = [np.percentile(spent, p) for p in PERCENTILES]
+        told = "".join(f"{f'{1000 * c:.1f} ms  {c / unit:6.1f}x':>21}" for c in cells)
+        print(f"{name:14}{len(spent):9,}{told}")
+    print("x: times the median of a bare decode of one code")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Latencies of the explorer as ratios.")
+    parser.add_argument("run", nargs="?", default="", help="a run, or a part of its name")
+    parser.add_argument("--out", default="runs", help="the directory that holds the runs")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each turn")
+    options = parser.parse_args()
+    print(machine())
+    with tempfile.TemporaryDirectory() as scratch:
+        if options.run:
+            path = find_run(options.run, options.out)
+        else:
+            wanted = ["size=32", "beta=6"]
+            spec = untwine.plan("beta-tcvae", "sprites", settings=wanted, steps=100, lr=1e-3)
+            path = untwine.run(spec, scratch, quiet=True)
+        report(measure(path, options.rounds, options.seconds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""The copy that needs no server."""
+
+import json
+import re
+from html.parser import HTMLParser
+from urllib.parse import quote
+
+import pytest
+from PIL import Image
+
+from untwine.errors import DataError
+from untwine.explore import export, spaces
+from untwine.explore.export import escaped, short, write_copy
+from untwine.explore.place import Place
+
+
+@pytest.fixture(scope="module")
+def made(explored, tmp_path_factory):
+    """A copy of all runs: its folder, and what data.js holds."""
+    out, _ = explored
+    folder = tmp_path_factory.mktemp("copies") / "shown"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spaces, "neighbourhoods", lambda codes, *_: codes[:, :2])
+        index = write_copy(Place.found([], out), folder, quiet=True)
+    assert index == folder / "index.html"
+    return folder, read(folder)
+
+
+def read(folder):
+    text = (folder / "data.js").read_text("ascii")
+    return json.loads(text.removeprefix("window.UNTWINE_COPY = ").removesuffix(";\n"))
+
+
+def at(explored, kind):
+    return f"/api/runs/{quote(explored[1][kind].name)}"
+
+
+class Sources(HTMLParser):
+    """Every file that a page names, in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        names = {"script": "src", "link": "href", "img": "src"}
+        self.found += [value for key, value in attributes if key == names.get(tag)]
+
+
+def test_the_page_reads_its_data_first_and_every_file_is_there(made):
+    folder, _ = made
+    page = Sources()
+    page.feed((folder / "index.html").read_text("utf-8"))
+    scripts = [source for source in page.found if source.endswith(".js")]
+    assert scripts[0] == "data.js" and len(scripts) > 1
+    assert all((folder / source).is_file() for source in page.found)
+    assert {path.name for path in folder.iterdir()} == {"index.html", "page", "data.js", "pictures"}
+
+
+def test_every_picture_is_a_file_and_every_file_is_named(made):
+    folder, data = made
+    files = {f"pictures/{path.name}" for path in (folder / "pictures").iterdir()}
+    assert set(data["pictures"].values()) == files
+    for name in list(files)[::20]:
+        if name.endswith(".png"):
+            Image.open(folder / name).verify()
+
+
+def test_answers_are_those_of_the_page_s_addresses(made, explored):
+    _, data = made
+    run = at(explored, "plain")
+    assert len(data["answers"]["/api/runs"]) == 3
+    for rest in ("", "/examples?count=24&seed=0", "/factors", "/space?by=pca&x=0&y=1",
+                 "/space?by=tsne&x=0&y=1", "/reconstructions?count=24&order=worst&seed=0",
+                 "/reconstructions?count=24&order=random&seed=0", "/start?seed=3"):  # fmt: skip
+        assert run + rest in data["answers"]
+    first, second = (one["number"] for one in data["answers"][run]["latents"][:2])
+    assert f"{run}/space?by=latents&x={first}&y={second}" in data["answers"]
+    assert f"{run}/sheet.png" in data["pictures"]
+    assert data["answers"]["/api/study"]["runs"] != []
+
+
+def test_every_start_has_its_image_and_its_traversals(made, explored):
+    _, data = made
+    run = at(explored, "plain")
+    starts = {key: value for key, value in data["answers"].items() if f"{run}/start?" in key}
+    assert len(starts) == 12
+    rows = ",".join(str(one["number"]) for one in data["answers"][run]["latents"])
+    for start in starts.values():
+        code = ",".join(map(short, start["code"]))
+        assert f"{run}/decode.png?code={code}" in data["pictures"]
+        assert f"{run}/traversals.png?code={code}&latents={rows}&steps=21" in data["pictures"]
+
+
+def test_every_image_that_answers_name_is_there(made, explored):
+    _, data = made
+    run = at(explored, "plain")
+    examples = data["answers"][f"{run}/examples?count=24&seed=0"]
+    worst = data["answers"][f"{run}/reconstructions?count=24&order=worst&seed=0"]
+    assert len(examples) == len(worst) == 24
+    for row in examples + worst:
+        assert f"{run}/image.png?index={row['index']}" in data["pictures"]
+    for row in worst:
+        assert f"{run}/reconstruction.png?index={row['index']}" in data["pictures"]
+    start, end = examples[0]["index"], examples[5]["index"]
+    assert f"{run}/between.png?start={start}&end={end}&steps=9" in data["pictures"]
+
+
+def test_clusters_and_groups_are_there_where_a_model_has_them(made, explored):
+    _, data = made
+    clustered, grouped, plain = (at(explored, k) for k in ("clustered", "grouped", "plain"))
+    for cluster in data["answers"][f"{clustered}/clusters"]:
+        for index in cluster["members"]:
+            assert f"{clustered}/image.png?index={index}" in data["pictures"]
+    for cluster in (0, 1):
+        for seed in (0, 1, 2):
+            address = f"{grouped}/groups.png?cluster={cluster}&seed={seed}&rows=6&columns=8"
+            assert address in data["pictures"]
+    assert f"{plain}/clusters" not in data["answers"]
+    assert not any(key.startswith(f"{plain}/groups") for key in data["pictures"])
+
+
+def test_an_older_copy_is_replaced(made, explored):
+    folder, data = made
+    (folder / "pictures" / "0001.png").unlink()
+    (folder / "pictures" / "old.png").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "wanted", lambda copy, base: [f"{base}/image.png?index=0"])
+        write_copy(Place.found([], explored[0]), folder, quiet=True)
+    again = read(folder)
+    assert len(again["pictures"]) < len(data["pictures"])
+    assert not (folder / "pictures" / "old.png").exists()
+    assert {path.name for path in folder.iterdir()} == {"index.html", "page", "data.js", "pictures"}
+
+
+@pytest.mark.parametrize("there", ["notes.txt", "data.js", "index.html"])
+def test_a_directory_that_holds_other_things_is_left_alone(explored, tmp_path, there):
+    (tmp_path / there).write_text("mine")
+    with pytest.raises(DataError, match="other things"):
+        write_copy(Place.found([], explored[0]), tmp_path, quiet=True)
+    assert (tmp_path / there).read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_is_no_directory_for_a_copy(explored, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(DataError, match="is a file"):
+        write_copy(Place.found([], explored[0]), tmp_path / "file", quiet=True)
+
+
+def test_a_copy_holds_at_most_a_few_runs_and_says_so(explored, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(export, "MOST", 1)
+    monkeypatch.setattr(export, "wanted", lambda copy, base: [])
+    write_copy(Place.found([], explored[0]), tmp_path / "few", quiet=True)
+    data = read(tmp_path / "few")
+    held = {line["name"] for line in data["answers"]["/api/runs"]}
+    assert len(held) == 1 and "1 of 3 runs" in data["about"]
+    assert "1 of 3 runs" in capsys.readouterr().err
+    assert set(data["answers"]["/api/study"]["runs"]) == {"", *held}
+
+
+def test_what_fails_on_the_way_leaves_no_half_of_a_copy(explored, tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "record", lambda copy, quiet: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_copy(Place.found([], explored[0]), tmp_path / "half", quiet=True)
+    assert list((tmp_path / "half").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0.03125, "0.0313"), (-0.03125, "-0.0313"), (1.00005, "1.0001"), (1e-9, "0"), (-1e-9, "0"),
+     (-0.0, "0"), (100.0, "100"), (-2.5, "-2.5"), (0.1 + 0.2, "0.3"), (99.99999, "100")],
+)  # fmt: skip
+def test_numbers_are_written_as_the_page_writes_them(value, written):
+    """As String(+value.toFixed(4)) in JavaScript, whose ties go away from zero."""
+    assert short(value) == written
+
+
+def test_names_are_escaped_as_the_page_escapes_them():
+    assert escaped("a b/c(2)+ä~!*'") == "a%20b%2Fc(2)%2B%C3%A4~!*'"
+    assert not re.search(r"[ /+]", escaped("a b/c+"))
