@@ -135,8 +135,9 @@ def test_looks_are_opened_once_and_a_few_are_kept(explored, monkeypatch):
 
 
 def test_all_runs_are_a_table(explored):
-    study = Place.found([], explored[0]).study()
-    assert study.title == "All runs" and study.figures == []
+    place = Place.found([], explored[0])
+    study = place.study()
+    assert study.title == "All runs" and place.figures() == []
     assert study.columns[:5] == ["model", "data", "seed", "steps", "state"]
     assert all(len(row) == len(study.columns) for row in study.rows)
     assert sorted(study.runs) == sorted(path.name for path in explored[1].values())
@@ -151,8 +152,9 @@ def test_a_study_has_its_table_and_figures(study):
     assert all(run in place.paths for run in found.runs)
     assert {row[found.columns.index("mig")] for row in found.rows} == {0.25, 0.5}
     assert "run" not in found.columns
-    assert "by-model" in [one.name for one in found.figures] and found.figures[0].note
-    for one in found.figures:
+    figures = place.figures()
+    assert "by-model" in [one.name for one in figures] and figures[0].note
+    for one in figures:
         assert ET.fromstring(place.figure(one.name)).tag.endswith("svg")
     with pytest.raises(ParameterError, match=r"no figure '\.\./by-model'"):
         place.figure("../by-model")
@@ -173,8 +175,9 @@ def test_a_study_follows_its_runs(study):
 def test_a_study_without_scores_is_a_table_of_its_runs(study):
     for file in study.runs.glob("*/scores.json"):
         file.unlink()
-    found = Place.found([study.path], "nowhere").study()
-    assert found.title == "three" and len(found.rows) == 2 and found.figures == []
+    place = Place.found([study.path], "nowhere")
+    found = place.study()
+    assert found.title == "three" and len(found.rows) == 2 and place.figures() == []
 
 
 def test_a_study_is_found_by_name_and_beside_runs_is_a_table(study, explored, monkeypatch):

@@ -168,7 +168,6 @@ class Study(BaseModel):
     columns: list[str]
     rows: list[list[str | float | None]]
     runs: list[str]  # by row the name of its run, "" where it cannot be looked at
-    figures: list[StudyFigure]
 
 
 class Problem(BaseModel):

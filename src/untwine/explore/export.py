@@ -161,7 +161,8 @@ def wanted_of_study(copy: Copy, held: set[str]) -> list[str]:
     if study is None:
         return []
     study["runs"] = [name if name in held else "" for name in study["runs"]]
-    return [f"/api/study/figures/{escaped(figure['name'])}.svg" for figure in study["figures"]]
+    figures = copy.answer("/api/study/figures") or []
+    return [f"/api/study/figures/{escaped(figure['name'])}.svg" for figure in figures]
 
 
 def wanted(copy: Copy, base: str) -> Iterator[str]:

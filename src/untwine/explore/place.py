@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from untwine.errors import ParameterError, RunError, UntwineError
-from untwine.explore.answers import RunLine, Study
+from untwine.explore.answers import RunLine, Study, StudyFigure
 from untwine.explore.handle import TORCH
 from untwine.explore.kept import Kept
 from untwine.explore.look import Look
-from untwine.explore.tables import Reported, all_runs, as_svg, report_of
+from untwine.explore.tables import all_runs, as_study, as_svg, figures_of, table_of
 from untwine.guards import is_running
+from untwine.pages import Section
 from untwine.registry import Choice, datasets, models
 from untwine.report import data_name
 from untwine.results import Folder, open_folder
 from untwine.runs import is_finished, kept_scores, list_runs, open_run, read_spec
 from untwine.spec import FILES, Run
+from untwine.statistics import Table
 from untwine.store import states, step_of
 
 OPEN = 6  # looks that are kept
@@ -72,29 +74,43 @@ class Place:
 
     def study(self) -> Study:
         """The named study, or all runs with their scores."""
-        reported = self._reported()
-        if reported is not None:
-            return reported.study
-        return all_runs(self.folder.study.name if self.folder else "All runs", self.lines())
+        title, table = self.folder.study.name if self.folder else "All runs", self._results()
+        if table is None:
+            return all_runs(title, self.lines())
+        names = {path.name: name for name, path in self.paths.items() if _is_whole(path)}
+        return as_study(title, table, names)
+
+    def figures(self) -> list[StudyFigure]:
+        """The figures of the study's report; drawing them takes seconds."""
+        return [
+            StudyFigure(name=one.name, title=one.title, note=one.sentence) for one in self._drawn()
+        ]
 
     def figure(self, name: str) -> bytes:
         """A figure of the study's report as SVG."""
-        reported = self._reported()
-        figures = {} if reported is None else reported.figures
-        if name not in figures:
+        figures = {one.name: one.figure for one in self._drawn()}
+        figure = figures.get(name)
+        if figure is None:
             there = f"there are {', '.join(figures)}" if figures else "there are none here"
             raise ParameterError(f"there is no figure {name!r}; {there}")
-        figure = figures[name]
         return self._kept(("figure", figure), lambda: as_svg(figure))
 
-    def _reported(self) -> Reported | None:
-        """What is said of the named study, anew when more of its runs are scored."""
-        if self.folder is None:
-            return None
+    def _results(self) -> Table | None:
+        """The results of the named study, anew when more of its runs are scored."""
         folder = self.folder
-        stamp = tuple(_time(path / "scores.json") for path in self.paths.values())
-        names = {path.name: name for name, path in self.paths.items() if _is_whole(path)}
-        return self._kept(("report", stamp), lambda: report_of(folder, names))
+        if folder is None:
+            return None
+        return self._kept(("results", self._stamp()), lambda: table_of(folder))
+
+    def _drawn(self) -> list[Section]:
+        table = self._results()
+        if table is None:
+            return []
+        return self._kept(("drawn", self._stamp()), lambda: figures_of(table))
+
+    def _stamp(self) -> tuple[int, ...]:
+        """What changes when a run is scored."""
+        return tuple(_time(path / "scores.json") for path in self.paths.values())
 
     def _opened(self, name: str) -> Look:
         with TORCH:  # a model is built with random numbers, which are those of the whole process

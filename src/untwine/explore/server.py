@@ -35,6 +35,7 @@ from untwine.explore.answers import (
     Space,
     Start,
     Study,
+    StudyFigure,
 )
 from untwine.explore.guard import HEADERS, Guard
 from untwine.explore.manual import manual
@@ -206,8 +207,15 @@ def lists(place: Place) -> APIRouter:
         """The study, or all runs, as a table."""
         return place.study()
 
+    @router.get("/study/figures")
+    def figures() -> list[StudyFigure]:
+        """The figures of the study's report."""
+        return place.figures()
+
     @router.get("/study/figures/{name}.svg", **answering(Drawing))
-    def figure(name: Annotated[str, InPath(description="That /api/study lists.")]) -> Drawing:
+    def figure(
+        name: Annotated[str, InPath(description="That /api/study/figures lists.")],
+    ) -> Drawing:
         """A figure of the study's report."""
         try:
             return Drawing(place.figure(name))

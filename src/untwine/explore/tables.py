@@ -6,12 +6,11 @@ import io
 import math
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from untwine import study_figures
 from untwine.errors import DataError
-from untwine.explore.answers import RunLine, Study, StudyFigure
+from untwine.explore.answers import RunLine, Study
 from untwine.pages import Section
 from untwine.results import Folder, results
 from untwine.statistics import Table
@@ -26,44 +25,29 @@ DRAWING = threading.Lock()  # the style of figures is that of the whole process
 Cell = str | float | None
 
 
-@dataclass(frozen=True)
-class Reported:
-    """What is said of a study."""
-
-    study: Study
-    figures: dict[str, Figure]
-
-
-def report_of(folder: Folder, names: Mapping[str, str]) -> Reported | None:
-    """A study's results and its report's figures; nothing while no run is scored.
-
-    Args:
-        folder: the study.
-        names: of the runs that can be looked at, by directory.
-    """
+def table_of(folder: Folder) -> Table | None:
+    """A study's results; nothing while no run is scored."""
     try:
-        table = results(folder)
+        return results(folder)
     except DataError:
         return None
+
+
+def as_study(title: str, table: Table, names: Mapping[str, str]) -> Study:
+    """Results to show.
+
+    Args:
+        title: of the study.
+        table: its results.
+        names: of the runs that can be looked at, by directory.
+    """
     columns = [name for name in table.columns if name not in HIDDEN]
     rows = [[_cell(value) for value in row] for row in table[columns].itertuples(index=False)]
     runs = [names.get(str(run), "") for run in table["run"]] if "run" in table else [""] * len(rows)
-    drawn = _figures(table)
-    return Reported(
-        Study(
-            title=folder.study.name,
-            columns=columns,
-            rows=rows,
-            runs=runs,
-            figures=[
-                StudyFigure(name=one.name, title=one.title, note=one.sentence) for one in drawn
-            ],
-        ),
-        {one.name: one.figure for one in drawn if one.figure is not None},
-    )
+    return Study(title=title, columns=columns, rows=rows, runs=runs)
 
 
-def _figures(table: Table) -> list[Section]:
+def figures_of(table: Table) -> list[Section]:
     """The sections of the report that have a figure; none if there is nothing to say."""
     from matplotlib import rc_context
 
@@ -101,7 +85,6 @@ def all_runs(title: str, lines: Iterable[RunLine]) -> Study:
         columns=["model", "data", "seed", "steps", "state", *scores],
         rows=rows,
         runs=[line.name if line.state == "finished" else "" for line in lines],
-        figures=[],
     )
 
 

@@ -5,7 +5,7 @@ untwine.views.study = {
   title: "Study",
   alone: true,
 
-  async show(root, { state, keep }) {
+  async show(root, { state, keep, alive }) {
     const { el } = parts;
     const MOST = 200; // rows at once
     const study = await api.json("/api/study");
@@ -77,8 +77,13 @@ untwine.views.study = {
       el("p", { class: "soft lead" }, "Click a name to look at its run, a heading to sort by it.", same.length ? ` The same for all: ${same.join(", ")}.` : ""));
     if (!study.rows.length) root.append(el("p", {}, "There is no run in it yet."));
     else root.append(controls, count, el("div", { class: "card scroll table", tabindex: 0, role: "region", "aria-label": "Runs" }, el("table", { class: "runs" }, el("thead", {}, el("tr", {}, ...heads.values())), body)), el("p", { class: "buttons" }, more));
-    root.append(...study.figures.map((figure) => parts.section(figure.title, figure.note,
-      el("div", { class: "card sheet" }, parts.image(`/api/study/figures/${encodeURIComponent(figure.name)}.svg`, figure.title, { class: "", loading: "lazy" })))));
     if (study.rows.length) fill();
+
+    // The table is there at once; drawing the figures of a large study takes seconds.
+    const drawing = el("p", { class: "soft" }, "Drawing the figures …");
+    root.append(drawing);
+    api.json("/api/study/figures").then((figures) => drawing.replaceWith(...figures.map((figure) => parts.section(figure.title, figure.note,
+      el("div", { class: "card sheet" }, parts.image(`/api/study/figures/${encodeURIComponent(figure.name)}.svg`, figure.title, { class: "", loading: "lazy" }))))),
+    (error) => { drawing.remove(); if (alive()) untwine.problem(error); });
   },
 };
