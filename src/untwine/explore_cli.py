@@ -137,7 +137,10 @@ def listening(host: str, port: int | None) -> socket.socket:
             return door
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                raise ParameterError(f"cannot listen on {host}: {error.strerror}") from None
+                raise ParameterError(
+                    f"cannot listen on {host}, port {number} ({os.strerror(error.errno or 0)}); "
+                    "give another --host or --port"
+                ) from None
     if port is None:
         raise ParameterError(f"ports {PORT} to {PORT + TRIED - 1} are taken; give another --port")
     raise ParameterError(f"port {port} is taken; give another --port, or none for a free one")

@@ -27,7 +27,7 @@ playwright = pytest.importorskip(
 expect = playwright.expect
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as driver:
         found = driver.chromium.launch(

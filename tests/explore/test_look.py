@@ -268,6 +268,8 @@ def test_a_selection_is_told_apart(looks):
     assert (first.factor, first.level, first.share) == ("cluster", 1, 1)
     away = [abs(one.deviations) for one in told.latents]
     assert away == sorted(away, reverse=True) and away[0] > 0.5
+    whole = look.select(look.index.tolist())
+    assert (whole.factors, whole.latents) == ([], [])
     with pytest.raises(ParameterError, match="not among the points"):
         look.select([next(i for i in range(400) if i not in look.place)])
     with pytest.raises(ParameterError, match="no point"):
@@ -281,6 +283,7 @@ def test_scores_stand_beside_their_references(looks):
     assert (scores["mig"].title, scores["mig"].better) == ("Mutual information gap", "higher")
     assert scores["reconstruction.squared_error"].better == "lower"
     assert scores["reconstruction.squared_error"].title.endswith(": squared error")
+    assert scores["reconstruction.cross_entropy"].better == ""
     assert not table.note
 
 
@@ -419,6 +422,9 @@ def test_vectors_have_facts_and_space_but_no_pictures(tmp_path):
     assert start.picture == "" and look.select(look.index[:4].tolist()).picture == ""
     assert look.reconstructions(3, "worst", 0) and look.factors().matrix == []
     assert look.space("latents", 0, 0).x == look.space("latents", 0, 0).y
+    alone = look.space("pca", 0, 1)
+    assert alone.x == look.space("latents", 0, 0).x and len(set(alone.y)) == 90
+    assert "only one latent" in alone.up
     for call in (
         lambda: look.image(0),
         lambda: look.decode(start.code),

@@ -139,7 +139,7 @@ class ScoreLine(BaseModel):
     name: str  # as in scores.json: "mig", "dci.completeness"
     title: str
     value: float
-    better: str  # "higher" or "lower"
+    better: str  # "higher" or "lower"; "" for what is no score itself, such as a standard error
     references: dict[str, float]  # perfect, rotated, random
 
 

@@ -52,7 +52,12 @@ def write_copy(place: Place, directory: str | Path, *, quiet: bool = False) -> P
     """
     directory = Path(directory)
     refuse_other_things(directory)
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"{directory} cannot be made ({error.strerror}); write the copy elsewhere"
+        ) from None
     with tempfile.TemporaryDirectory(dir=directory, prefix=SCRATCH) as scratch:
         made = Path(scratch)
         (made / "pictures").mkdir()

@@ -108,19 +108,20 @@ def score_lines(path: Path) -> list[ScoreLine]:
         entry, _ = metrics.parse(label)
         variant = label.removeprefix(entry.name)
         title = f"{entry.title} {variant}".strip()
-        for key, value in kept["values"].items():
+        for place, (key, value) in enumerate(kept["values"].items()):
             name = value_name(label, key)
+            references = {
+                kind: values[key] for kind, values in kept["references"].items() if key in values
+            }
+            better = "higher" if entry.facts["higher_is_better"] else "lower"
             found.append(
                 ScoreLine(
                     name=name,
                     title=title if name == label else f"{title}: {key.replace('_', ' ')}",
                     value=value,
-                    better="higher" if entry.facts["higher_is_better"] else "lower",
-                    references={
-                        kind: values[key]
-                        for kind, values in kept["references"].items()
-                        if key in values
-                    },
+                    # Of a metric's further values only those are scores that other codes have too.
+                    better=better if references or not place else "",
+                    references=references,
                 )
             )
     return found

@@ -114,8 +114,10 @@ class Look(Subject):
         require(bool(len(latents)), "no latent is named; name those to show, such as 0,3")
         for number in latents:
             self.need_latent(number)
-        self.need_room(len(latents) * steps)
-        codes = np.tile(start, (len(latents), steps, 1))
+        rows = len(latents)
+        require(rows <= len(start), f"{rows} are too many; this model has {len(start)} latents")
+        self.need_room(rows * steps)
+        codes = np.tile(start, (rows, steps, 1))
         for row, number in enumerate(latents):
             codes[row, :, number] = np.linspace(facts[number].low, facts[number].high, steps)
         return self.grid(codes)
@@ -217,7 +219,7 @@ class Look(Subject):
 
         Args:
             by: two latents, two of the main directions (both counted from 0), or t-SNE, which has
-                only one picture.
+                only one picture, as have the directions of a single latent.
             x: which latent or direction goes across.
             y: which goes up.
         """
@@ -240,6 +242,8 @@ class Look(Subject):
                 self.need_latent(number)
             return self.encoded().codes[:, [x, y]], f"latent {x}", f"latent {y}"
         require(by == "pca", f"codes are shown by latents, pca or tsne, not by {by}")
+        if len(self.handle.layout.parts) == 1:
+            return self._beside(), "latent 0", "at random: there is only one latent"
         codes, share = self.kept("pca", lambda: spaces.main_directions(self.encoded().codes))
         for number in (x, y):
             require(
@@ -248,6 +252,11 @@ class Look(Subject):
             )
         named = [f"main direction {d + 1} ({100 * share[d]:.0f} % of the variance)" for d in (x, y)]
         return codes[:, [x, y]], named[0], named[1]
+
+    def _beside(self) -> NDArray[np.floating]:
+        """A single latent, with heights so that dots do not lie on each other."""
+        heights = np.random.default_rng(0).random((len(self.index), 1))
+        return np.concatenate([self.encoded().codes, heights], 1)
 
     def _neighbourhoods(self) -> NDArray[np.floating]:
         return spaces.neighbourhoods(self.encoded().codes, self.encoded().nats, ACTIVE)

@@ -6,7 +6,6 @@ it knows the names under which the server may be called, the token, and how much
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from importlib.resources import files
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     from untwine.explore.place import Place
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
-FARTHEST = 100.0  # a number of a code, either way
-PIXELS = 40_000_000  # of one picture
 PAGE = str(files("untwine.explore") / "page")
 
 LONGEST = 2**16  # bytes of a request without its body: codes stand in addresses
@@ -312,9 +309,7 @@ def sheets(place: Place) -> APIRouter:
     @router.get("/traversals.png", **answering(Picture))
     def traversals(run: Name, code: Code, latents: Chosen, steps: Steps = 11) -> Picture:
         """A row for each latent, in which it alone moves from low to high."""
-        look, rows = opened(place, run), wholes(latents)
-        drawable(look, len(rows) * steps)
-        return drawn(look.traversals(numbers(code), rows, steps))
+        return drawn(opened(place, run).traversals(numbers(code), wholes(latents), steps))
 
     @router.get("/between.png", **answering(Picture))
     def between(run: Name, start: Index, end: Index, steps: Steps = 9) -> Picture:
@@ -326,9 +321,7 @@ def sheets(place: Place) -> APIRouter:
         run: Name, cluster: Number = 0, seed: Seed = 0, rows: Side = 6, columns: Side = 8
     ) -> Picture:
         """Down: draws of what a group shares. Across: draws of what is each example's own."""
-        look = opened(place, run)
-        drawable(look, rows * columns)
-        return drawn(look.groups(cluster, seed, rows, columns))
+        return drawn(opened(place, run).groups(cluster, seed, rows, columns))
 
     @router.get("/cluster.png", **answering(Picture))
     def cluster(run: Name, number: Number, seed: Seed = 0, count: Count = 8) -> Picture:
@@ -350,10 +343,7 @@ def numbers(text: str) -> list[float]:
             raise ParameterError(
                 f"a code is numbers with commas, as in 0.1,-2,0; {shortened(word)} is no number"
             )
-    found = [float(word) for word in words]
-    if any(abs(value) > FARTHEST for value in found):
-        raise ParameterError(f"the numbers of a code lie between -{FARTHEST:g} and {FARTHEST:g}")
-    return found
+    return [float(word) for word in words]
 
 
 def wholes(text: str) -> list[int]:
@@ -369,14 +359,6 @@ def wholes(text: str) -> list[int]:
                 f"latents are whole numbers with commas, as in 3,1; {shortened(word)} is none"
             )
     return [int(word) for word in words]
-
-
-def drawable(look: Look, count: int) -> None:
-    """Refuse a sheet of more images than one picture should hold."""
-    if count * math.prod(look.facts().tile) > PIXELS:
-        raise ParameterError(
-            f"{count:,} images of this size are too many for one picture; ask for fewer"
-        )
 
 
 def shortened(value: object) -> str:

@@ -17,6 +17,7 @@ NEIGHBOURS, STEPS = 30, 500  # of t-SNE; its usual 1000 steps hardly get further
 SHUFFLES = 3
 TOLD = 8  # differences
 PLAIN = 0.02  # of the examples: below this a difference between shares is not told
+SLIGHT = 0.2  # deviations: below this a difference between means is not told
 
 
 def knowledge(codes: Codes, factors: Levels) -> NDArray[np.float64]:
@@ -89,7 +90,7 @@ def factor_differences(factors: Factors, chosen: Levels, every: Levels) -> list[
 
 
 def latent_differences(chosen: Codes, every: Codes) -> list[LatentDifference]:
-    """How far the means of latents are from those of all, the farthest first."""
+    """The latents whose means are far from those of all, the farthest first."""
     mean, overall, spread = chosen.mean(0), every.mean(0), every.std(0)
     away = (mean - overall) / np.where(spread > 0, spread, 1)
     return [
@@ -100,6 +101,7 @@ def latent_differences(chosen: Codes, every: Codes) -> list[LatentDifference]:
             deviations=float(away[d]),
         )
         for d in np.argsort(-np.abs(away), kind="stable")[:TOLD]
+        if abs(away[d]) >= SLIGHT
     ]
 
 

@@ -75,7 +75,7 @@ def all_runs(title: str, lines: Iterable[RunLine]) -> Study:
     scores = list(dict.fromkeys(score for line in lines for score in line.scores))
     rows: list[list[Cell]] = [
         [
-            *(line.model, line.data, line.seed, line.steps, line.state),
+            *(line.model or line.name, line.data, line.seed, line.steps, line.state),
             *(_cell(line.scores.get(score)) for score in scores),
         ]
         for line in lines

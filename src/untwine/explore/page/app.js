@@ -85,7 +85,7 @@
     untwine.settle();
     place.content.replaceChildren();
     delete place.content.dataset.shown;
-    if (!finished().length && view !== "study") return nothing(run);
+    if (!finished().length && view !== "study") return nothing(view, run);
     tabs(view, run);
     place.run.value = run;
     document.title = `${untwine.views[view].title} · untwine`;
@@ -109,6 +109,7 @@
       }
       const keep = (now) => alive() && history.replaceState(null, "", untwine.link(view, run, now));
       const root = el("div", { class: `view ${view}` });
+      if (facts && facts.tile.length) root.style.setProperty("--shape", `${facts.tile[1]} / ${facts.tile[0]}`);
       if (untwine.views[view].pictured && !facts.tile.length) return bare(run);
       busy("Computing …");
       await untwine.views[view].show(root, { run, facts, state, keep, alive });
@@ -131,11 +132,12 @@
       el("a", { href: untwine.link("space", run) }, "Space"), " shows where its codes lie, ", el("a", { href: untwine.link("factors", run) }, "Factors"), " what they know."));
   }
 
-  function nothing(run) {
-    tabs("study", run);
+  function nothing(view, run) {
+    tabs(view, run);
     busy("");
-    const waiting = runs.length ? "None of these runs is finished yet. The Study view shows how far they are." : "There are no runs here.";
-    place.content.replaceChildren(el("p", {}, `${waiting} Train one with `, el("code", {}, "untwine train beta-tcvae sprites"), ", then start untwine explore again."));
+    place.content.replaceChildren(runs.length
+      ? el("p", {}, "None of these runs is finished yet. ", el("a", { href: untwine.link("study", run) }, "Study"), " shows how far they are; reload this page when one is.")
+      : el("p", {}, "There are no runs here. Train one with ", el("code", {}, "untwine train beta-tcvae sprites"), ", then start untwine explore again."));
   }
 
   async function begin() {

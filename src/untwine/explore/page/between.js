@@ -162,7 +162,7 @@ untwine.between = {
         onclick: () => { seed += 1; draw(); } }, "↻");
       return el("article", { class: "card cluster" },
         el("h3", {}, `Cluster ${cluster.number} `, el("span", { class: "soft" }, `${parts.percent(cluster.share)} of the examples`)),
-        cluster.most.length ? el("p", { class: "soft" }, cluster.most.join(" · ")) : null,
+        cluster.most.length ? el("p", { class: "soft" }, parts.plain(cluster.most.join(" · "))) : null,
         el("p", { class: "note" }, "Drawn by the model ", again), drawn, none,
         el("p", { class: "note" }, "Examples it puts here"),
         el("div", { class: "members" }, members.map((index) => parts.image(api.of(run, "image.png", { index }), `Example ${index}`, { loading: "lazy" }))));

@@ -6,6 +6,7 @@ untwine.views.factors = {
 
   async show(root, { run, facts, state, keep, alive }) {
     const { el } = parts;
+    const REFERENCES = [["random", "noise"], ["rotated", "rotated factors"], ["perfect", "true factors"]];
     const table = await api.json(api.of(run, "factors"));
     const byNumber = new Map(facts.latents.map((latent) => [latent.number, latent]));
 
@@ -82,12 +83,12 @@ untwine.views.factors = {
       const metric = (score) => score.name.split(".")[0];
       const large = table.scores.filter((score, k) => score.references.perfect > 0 // the first value of each metric
         && !table.scores.slice(0, k).some((before) => metric(before) === metric(score)));
-      const kinds = [["random", "noise"], ["rotated", "rotated factors"], ["perfect", "true factors"]];
+      const kinds = REFERENCES.filter(([kind]) => table.scores.some((score) => kind in score.references));
       const all = el("div", { class: "card scroll" }, el("table", { class: "plain" },
         el("thead", {}, el("tr", {}, ["score", "value", ...kinds.map(([, word]) => word), ""].map((word) => el("th", { scope: "col" }, word)))),
         el("tbody", {}, table.scores.map((score) => el("tr", {}, el("th", { scope: "row" }, score.title), el("td", {}, parts.short(score.value)),
           kinds.map(([kind]) => el("td", {}, kind in score.references ? parts.short(score.references[kind]) : "")),
-          el("td", { class: "note" }, `${score.better} is better`))))));
+          el("td", { class: "note" }, score.better ? `${score.better} is better` : ""))))));
       if (!large.length) return parts.section("Scores", "", all);
       return parts.section("Scores", "The full bar is what the true factors score; the mark is the same factors rotated: as much information, mixed up.",
         el("div", { class: "scores" }, large.map(card)),
@@ -99,15 +100,12 @@ untwine.views.factors = {
       const place = (value) => `${100 * Math.min(1, Math.max(0, value / top))}%`;
       const fill = el("i", {});
       fill.style.width = place(score.value);
-      const marks = ["rotated"].filter((kind) => kind in score.references).map((kind) => {
-        const mark = el("em", {});
-        mark.style.left = place(score.references[kind]);
-        return mark;
-      });
-      const told = [["random", "noise"], ["rotated", "rotated factors"], ["perfect", "true factors"]]
+      const mark = "rotated" in score.references ? el("em", {}) : null;
+      if (mark) mark.style.left = place(score.references.rotated);
+      const told = REFERENCES
         .filter(([kind]) => kind in score.references).map(([kind, word]) => `${word} ${parts.short(score.references[kind])}`).join(" · ");
       return el("div", { class: "card score" }, el("div", {}, score.title), el("b", {}, parts.short(score.value)),
-        el("div", { class: "scale", "aria-hidden": "true" }, fill, marks), el("div", { class: "note" }, told));
+        el("div", { class: "scale", "aria-hidden": "true" }, fill, mark), el("div", { class: "note" }, told));
     }
   },
 };

@@ -129,7 +129,7 @@ untwine.views.latents = {
     root.append(
       el("div", { class: "stage" },
         el("div", { class: "card now" }, el("figure", { class: "decoded" }, decoded, el("figcaption", {}, "What the code decodes to")), origin),
-        el("div", { class: "from" }, el("h2", {}, "Start from"), others, picker.element, note)),
+        el("div", { class: "from" }, el("h2", {}, "Start from"), others, note, picker.element)),
       el("section", {},
         el("div", { class: "headed" }, el("h2", {}, "Move the latents"), undo),
         el("p", { class: "soft" }, "The one that says most first. ", api.copy

@@ -225,10 +225,10 @@ untwine.views.space = {
 
     function told(answer) {
       const factors = answer.factors.slice(0, 4).map((each) => el("li", {},
-        el("b", {}, `${parts.plain(each.factor)} ${each.level}`), ` ${parts.percent(each.share)} of them, ${parts.percent(each.overall)} of all`));
+        el("b", {}, `${parts.plain(each.factor)} = ${each.level}`), `: ${parts.percent(each.share)} of them, ${parts.percent(each.overall)} of all`));
       const latents = answer.latents.slice(0, 4).map((each) => el("li", {},
         el("a", { href: untwine.link("latents", run, { latent: each.number }) }, `z${each.number}`),
-        ` ${Math.abs(each.deviations).toFixed(1)} deviations ${each.deviations < 0 ? "below" : "above"} the mean of all`));
+        `: ${Math.abs(each.deviations).toFixed(1)} deviations ${each.deviations < 0 ? "below" : "above"} the mean of all`));
       return [
         answer.picture ? el("figure", { class: "mean" }, parts.image(answer.picture, "Mean image of the selected dots"), el("figcaption", {}, "Their mean image")) : "",
         factors.length || latents.length ? el("p", { class: "note" }, "What distinguishes them") : el("p", { class: "note" }, "Nothing sets them apart from the others."),
@@ -299,10 +299,13 @@ untwine.views.space = {
     const again = parts.newest(async () => {
       remember();
       frame.classList.add("waiting");
+      const waiting = el("span", { class: "soft busy", role: "status" }, "Computing …"); // t-SNE takes seconds
+      controls.append(waiting);
       try {
         await fetched();
       } finally {
         frame.classList.remove("waiting");
+        waiting.remove();
       }
       if (!alive()) return;
       choices();

@@ -10,7 +10,7 @@ untwine.views.study = {
     const MOST = 200; // rows at once
     const study = await api.json("/api/study");
     const values = study.columns.map((_, column) => [...new Set(study.rows.map((row) => row[column]))]);
-    const isSame = values.map((found) => found.length < 2 && study.rows.length > 1);
+    const isSame = values.map((found, column) => column > 0 && found.length < 2 && study.rows.length > 1); // the first leads to the run
     const isNumber = values.map((found) => found.some((value) => typeof value === "number"));
     const shown = study.columns.map((_, column) => column).filter((column) => !isSame[column]);
     const filtered = shown.filter((column) => values[column].length <= 20 && values[column].length > 1
