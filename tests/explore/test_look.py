@@ -4,6 +4,7 @@ import base64
 import io
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -285,6 +286,15 @@ def test_scores_stand_beside_their_references(looks):
     assert scores["reconstruction.squared_error"].title.endswith(": squared error")
     assert scores["reconstruction.cross_entropy"].better == ""
     assert not table.note
+
+
+def test_damaged_scores_leave_the_table(looks, tmp_path):
+    look = Look(replace(looks("plain").finished, path=tmp_path), name="plain", examples=70)
+    assert look.factors().note == "No scores are kept; untwine evaluate plain computes them."
+    (tmp_path / "scores.json").write_text("{")
+    found = look.factors()
+    assert found.matrix and not found.scores
+    assert found.note.startswith("The scores cannot be read: ") and "damaged" in found.note
 
 
 def test_what_latents_know_is_beyond_chance():

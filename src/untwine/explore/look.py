@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from untwine.errors import IncompatibleError
+from untwine.errors import IncompatibleError, RunError
 from untwine.explore import spaces, tiles
 from untwine.explore.answers import (
     Cluster,
@@ -19,6 +19,7 @@ from untwine.explore.answers import (
     FactorTable,
     Facts,
     Reconstruction,
+    ScoreLine,
     Selection,
     Space,
     Start,
@@ -306,7 +307,7 @@ class Look(Subject):
     def factors(self) -> FactorTable:
         """What latents know of factors, and the scores that the run keeps."""
         latents = [one.number for one in self.facts().latents]
-        factors, scores = self.data.factors, score_lines(self.finished.path)
+        factors, (scores, told) = self.data.factors, self._scores()
         notes: list[str] = []
         if factors is None:
             notes.append("This data has no factors that latents could be compared with.")
@@ -315,15 +316,22 @@ class Look(Subject):
                 "The table is of latents before the model's mapping, which sliders move; scores "
                 "are of the code after it."
             )
-        if not scores:
-            notes.append(f"No scores are kept; untwine evaluate {self.name} computes them.")
         return FactorTable(
             factors=[] if factors is None else list(factors.names),
             latents=latents,
             matrix=[] if factors is None else self.knowledge()[latents].round(4).tolist(),
             scores=scores,
-            note=" ".join(notes),
+            note=" ".join([*notes, *told]),
         )
+
+    def _scores(self) -> tuple[list[ScoreLine], list[str]]:
+        """The scores that are kept, and what is to be said where there are none."""
+        try:
+            scores = score_lines(self.finished.path)
+        except RunError as error:
+            return [], [f"The scores cannot be read: {error}."]
+        absent = f"No scores are kept; untwine evaluate {self.name} computes them."
+        return scores, [] if scores else [absent]
 
 
 def _short(values: NDArray[np.floating]) -> list[float]:

@@ -149,7 +149,7 @@ untwine.views.compare = {
           el("figure", { class: "decoded" }, each.canvas, el("figcaption", {}, el("b", {}, "AB"[k]), ` ${each.facts.title} on ${each.facts.data}`)), each.read))),
         el("div", { class: "from" }, el("h2", {}, "Start from"), picker.element,
           isSame ? "" : el("p", { class: "note" }, "The two runs have different data: each starts from an image of its own."))),
-      parts.section("Move both", `One slider moves a latent of each model over its own range${api.copy ? ", one pair at a time, in 21 steps" : ""}.`, list));
+      parts.section("Move both", `One slider moves a latent of each model over its own range; each starts from its own code of the image${api.copy ? ", one pair at a time, in 21 steps" : ""}.`, list));
     fill();
     const asked = state.get("start");
     const first = common.length ? `example-${common[0][0].index}` : "prior-0";

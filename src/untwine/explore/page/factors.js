@@ -22,7 +22,7 @@ untwine.views.factors = {
         `${parts.plural(idle, "latent")} that ${idle === 1 ? "says" : "say"} next to nothing`);
       const steep = table.factors.length > 9 || table.factors.some((name) => name.length > 14);
       return parts.section("Which latent knows which factor",
-        "The share of a factor's entropy that a latent knows, in percent. A disentangled code has one strong cell in every column. Click a cell to see what the latent does.",
+        "The share of a factor's entropy that a latent knows, in percent. A disentangled code has one strong cell in every column." + (facts.tile.length ? " Click a cell to see what the latent does." : ""),
         el("div", { class: "card scroll" }, el("table", { class: `matrix${steep ? " steep" : ""}` },
           el("thead", {}, el("tr", {}, el("td", {}), table.factors.map((name) => el("th", { scope: "col" }, el("span", {}, parts.plain(name)))))), body, rest),
         idle && body.children.length ? more : null),
@@ -44,6 +44,7 @@ untwine.views.factors = {
     const explained = el("div", { class: "explained", "aria-live": "polite" });
 
     const explain = parts.newest(async (number, column) => {
+      if (!facts.tile.length) return; // there are no pictures of such data
       const row = table.latents.indexOf(number);
       root.querySelectorAll("[data-cell]").forEach((cell) => cell.setAttribute("aria-pressed", String(cell.dataset.cell === `${number}:${column}`)));
       keep({ latent: number, factor: table.factors[column] });
