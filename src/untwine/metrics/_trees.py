@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import config
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -279,7 +279,8 @@ def _boost(table: Table, ensemble: Ensemble, stages: int, seed: int) -> None:
     """Add trees to the scores, stage by stage: probabilities of all rows, then all trees."""
     n, c = table.x.shape[1], len(ensemble.owners)
     # numba.get_num_threads() would start its pool, which changes the threads of torch.
-    threads = numba.config.NUMBA_NUM_THREADS if n * c > 20_000 else 1
+    allowed: int = getattr(config, "NUMBA_NUM_THREADS")  # noqa: B009 (it has no types)
+    threads = allowed if n * c > 20_000 else 1
     free = [_scratch(table) for _ in range(threads)]
     chunk = BLOCK * math.ceil(n / threads / BLOCK)
     salts = np.random.default_rng(seed).integers(2**63, size=stages).astype(np.uint64)
