@@ -9,21 +9,17 @@ Chromium.
 
 import io
 import shutil
-import socket
 import sys
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import uvicorn
+from fastapi import FastAPI
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from untwine.explore.place import Place
-from untwine.explore.server import application
+from untwine.explore.server import application, serving
 
 TARGET = Path(__file__).parent / "explorer"
 WIDTH, HEIGHT = 1180, 800
@@ -39,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     *runs, study = arguments
     sprites, colourful, other, clusters = (Path(run).name for run in runs)
     TARGET.mkdir(exist_ok=True)
-    with sync_playwright() as driver, served(runs) as address:
+    with sync_playwright() as driver, serving(shown(runs)) as address:
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
@@ -56,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
             take(browser, f"{address}#/{view.format(best=best)}", name)
         dark: dict[str, Any] = {"viewport": PHONE, "color_scheme": "dark", "device_scale_factor": 2}
         take(browser, f"{address}#/latents/{colourful}", "phone", **dark)
-        with served([study]) as address:
+        with serving(shown([study])) as address:
             take(browser, f"{address}#/study/", "study")
         browser.close()
 
@@ -69,19 +65,9 @@ def knows(name: str, runs: Sequence[str], factor: str) -> int:
     return table.latents[shares.index(max(shares))]
 
 
-@contextmanager
-def served(runs: Sequence[str]) -> Iterator[str]:
-    """The address of a server of these runs, while it is needed."""
-    place = Place.found(runs, Path("runs"))
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        server = uvicorn.Server(uvicorn.Config(application(place), log_level="error"))
-        thread = threading.Thread(target=lambda: server.run(sockets=[door]), daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://localhost:{door.getsockname()[1]}/"
-        server.should_exit = True
-        thread.join(10)
+def shown(runs: Sequence[str]) -> FastAPI:
+    """The service for these runs."""
+    return application(Place.found(runs, Path("runs")))
 
 
 def take(browser: Browser, address: str, name: str, **settings: Any) -> None:

@@ -3,9 +3,6 @@
 import io
 import re
 import shutil
-import socket
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
@@ -14,7 +11,7 @@ from PIL import Image
 
 from untwine.explore.export import write_copy
 from untwine.explore.place import Place
-from untwine.explore.server import application
+from untwine.explore.server import application, serving
 
 CHROMIUM = shutil.which("chromium")
 VIEWS = ("latents", "images", "between", "space", "factors", "compare", "study")
@@ -46,17 +43,8 @@ def place(explored):
 @pytest.fixture(scope="session")
 def live(place):
     """The address of a server."""
-    import uvicorn
-
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        server = uvicorn.Server(uvicorn.Config(application(place), log_level="error"))
-        thread = threading.Thread(target=lambda: server.run(sockets=[door]), daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://localhost:{door.getsockname()[1]}/"
-        server.should_exit = True
-        thread.join(10)
+    with serving(application(place)) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

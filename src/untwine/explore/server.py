@@ -7,10 +7,15 @@ it knows the names under which the server may be called, the token, and how much
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import uvicorn
 from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
@@ -134,6 +139,23 @@ SENT = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
+
+
+@contextmanager
+def serving(app: FastAPI) -> Iterator[str]:
+    """The address of a server on this machine, in a thread, while it is needed."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        config = uvicorn.Config(app, log_level="error", h11_max_incomplete_event_size=LONGEST)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            yield f"http://localhost:{door.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join(10)
 
 
 def application(place: Place, *, token: str = "", hosts: Sequence[str] = LOCAL) -> FastAPI:
@@ -337,13 +359,7 @@ def numbers(text: str) -> list[float]:
     >>> numbers("0.1,-2,3e-1")
     [0.1, -2.0, 0.3]
     """
-    words = text.split(",")
-    for word in words:
-        if not re.fullmatch(NUMBER, word):
-            raise ParameterError(
-                f"a code is numbers with commas, as in 0.1,-2,0; {shortened(word)} is no number"
-            )
-    return [float(word) for word in words]
+    return [float(word) for word in parted(text, NUMBER, "a code is numbers, as in 0.1,-2,0")]
 
 
 def wholes(text: str) -> list[int]:
@@ -352,13 +368,16 @@ def wholes(text: str) -> list[int]:
     >>> wholes("3,1")
     [3, 1]
     """
+    return [int(word) for word in parted(text, WHOLE, "latents are whole numbers, as in 3,1")]
+
+
+def parted(text: str, pattern: str, rule: str) -> list[str]:
+    """Words between commas that all fit a pattern."""
     words = text.split(",")
     for word in words:
-        if not re.fullmatch(WHOLE, word):
-            raise ParameterError(
-                f"latents are whole numbers with commas, as in 3,1; {shortened(word)} is none"
-            )
-    return [int(word) for word in words]
+        if not re.fullmatch(pattern, word):
+            raise ParameterError(f"{rule}; {shortened(word)} is no such number")
+    return words
 
 
 def shortened(value: object) -> str:
