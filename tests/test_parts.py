@@ -259,5 +259,5 @@ def test_product_of_experts_keeps_groups_apart_whatever_their_order():
     order = torch.tensor([5, 3, 1, 0, 4, 2])
     again = product_of_experts(Gaussian(q.mean[order], q.logvar[order]), rows[order])
     assert torch.allclose(g.mean, again.mean) and torch.allclose(g.logvar, again.logvar)
-    alone = product_of_experts(q, rows_of(None, 6, q.mean.device))
+    alone = product_of_experts(q, *rows_of(None, 6, q.mean.device))
     assert torch.allclose(alone.mean, q.mean) and torch.allclose(alone.logvar, q.logvar)

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from untwine.errors import IncompatibleError, ParameterError
@@ -137,7 +136,8 @@ class Clusters(Mapping):
         joint = torch.zeros_like(moved[0][1])
         for size, (_, k) in zip(self.clusters, moved, strict=True):
             joint = joint * size + k
-        cluster = F.one_hot(joint, math.prod(self.clusters)).to(z)
+        every = torch.arange(math.prod(self.clusters), device=z.device)
+        cluster = (joint[:, None] == every).to(z)  # one_hot would wait to look at the indices
         return torch.cat([*(w for w, _ in moved), others], -1), {"cluster": cluster}
 
 

@@ -33,13 +33,17 @@ class StyleAndContent(Latents):
         self.out_features = style + content
 
     def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
-        group = torch.zeros_like(h[:, 0]) if self.whole_batch else batch.group
-        rows = rows_of(group, len(h), h.device)
+        rows, groups = self._rows(h, batch.group)
         style = self.style(h)
         factors = Gaussian(*self.content(h).chunk(2, -1))
-        q = product_of_experts(factors, rows)  # (R, D)
+        q = product_of_experts(factors, rows, groups)  # (R, D)
         shared = per_group if mean or not self.per_member else per_member
         return {"style": Latent(style, style.q.kl(), normal(style.q)), "content": shared(q, rows)}
+
+    def _rows(self, h: Tensor, group: Tensor | None) -> tuple[Tensor, int]:
+        if self.whole_batch:
+            return torch.zeros(len(h), dtype=torch.long, device=h.device), 1
+        return rows_of(group, len(h), h.device)
 
     def sample(self, n: int, encoder: Encode) -> Tensor:
         """Every sample is a group of its own."""
@@ -59,7 +63,9 @@ def per_group(q: Gaussian, rows: Tensor) -> Latent:
 def per_member(q: Gaussian, rows: Tensor) -> Latent:
     """A draw for each member from its group's posterior; members share the one KL evenly."""
     each = Gaussian(q.mean[rows], q.logvar[rows])  # (B, D)
-    return Latent(Draw(each.sample(), each.mean, each), (q.kl() / rows.bincount())[rows])
+    kl = q.kl()
+    members = torch.zeros_like(kl).scatter_add(0, rows, torch.ones_like(kl[rows]))
+    return Latent(Draw(each.sample(), each.mean, each), (kl / members)[rows])
 
 
 @model(

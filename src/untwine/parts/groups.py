@@ -8,11 +8,15 @@ from torch import Tensor
 from untwine.parts.gaussian import Gaussian
 
 
-def rows_of(group: Tensor | None, n: int, device: torch.device) -> Tensor:
-    """(B,) the row of each example's group, rows in the order of the ids; None: each alone."""
+def rows_of(group: Tensor | None, n: int, device: torch.device) -> tuple[Tensor, int]:
+    """(B,) the row of each example's group, and how many rows there are; None: each alone.
+
+    Rows are in the order of the ids.
+    """
     if group is None:
-        return torch.arange(n, device=device)
-    return group.unique(return_inverse=True)[1]
+        return torch.arange(n, device=device), n
+    ids, rows = group.unique(return_inverse=True)
+    return rows, len(ids)
 
 
 def product_of_experts(q: Gaussian, rows: Tensor, groups: int | None = None) -> Gaussian:
