@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from untwine.errors import IncompatibleError
 from untwine.parts.gaussian import Gaussian
+
+T = TypeVar("T")
 
 
 class Density(Protocol):
@@ -115,6 +117,15 @@ class Trace:
     w: Tensor  # (B, D') the code after the mapping, which the decoder sees
     px: Observation
     facts: Mapping[str, Tensor]  # the few named tensors a mapping reports
+    shared: dict[Hashable, Any] = field(
+        default_factory=dict[Hashable, Any], init=False
+    )  # by `once`
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What several terms need, computed for the first that asks."""
+        if key not in self.shared:
+            self.shared[key] = compute()
+        return self.shared[key]
 
     @property
     def draws(self) -> int:

@@ -60,8 +60,11 @@ class KLPart(Term):
     def forward(self, trace: Trace) -> Tensor:
         q, z = trace.density(self), trace.z[:: trace.draws]  # one draw per example
         q = Gaussian(q.mean[:: trace.draws], q.logvar[:: trace.draws])
-        weights = log_weights(len(z), self.n_train, self.weighting).to(z)
-        joint, marginals = aggregate(z, q, weights)
+
+        def estimate() -> tuple[Tensor, Tensor]:
+            return aggregate(z, q, log_weights(len(z), self.n_train, self.weighting).to(z))
+
+        joint, marginals = trace.once((aggregate, self.n_train, self.weighting), estimate)
         if self.part == "tc":
             return joint - marginals.sum(-1)
         if self.part == "mi":

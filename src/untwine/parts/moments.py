@@ -35,7 +35,7 @@ class OffDiagonal(Term):
         self.of: Of = of
 
     def forward(self, trace: Trace) -> Tensor:
-        s = covariance(trace.density(self), self.of)
+        s = _covariance(self, trace)
         return (s - torch.diag(s.diagonal())).square().sum()
 
 
@@ -47,4 +47,9 @@ class Diagonal(Term):
         self.of: Of = of
 
     def forward(self, trace: Trace) -> Tensor:
-        return (covariance(trace.density(self), self.of).diagonal() - 1).square().sum()
+        return (_covariance(self, trace).diagonal() - 1).square().sum()
+
+
+def _covariance(term: OffDiagonal | Diagonal, trace: Trace) -> Tensor:
+    q = trace.density(term)
+    return trace.once((covariance, term.of), lambda: covariance(q, term.of))

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from untwine.errors import IncompatibleError
+from untwine.parts.convolutions import UpConvolution
 from untwine.registry import network
 from untwine.schema import Count
 
@@ -93,7 +94,8 @@ def _conv_encoder(shape: torch.Size, width: int, hidden: int, late_kernel: int) 
     layers: list[nn.Module] = []
     for before, after in pairwise([shape[0], *widths]):
         kernel = 4 if after == width else late_kernel
-        layers += [nn.Conv2d(before, after, kernel, 2, padding=kernel // 2 - 1), nn.ReLU()]
+        convolution = nn.Conv2d(before, after, kernel, 2, padding=kernel // 2 - 1)
+        layers += [convolution, nn.ReLU(inplace=True)]  # a copy would cost as much again
     flat = widths[-1] * math.prod(sides[-1])
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(flat, hidden), nn.ReLU())
 
@@ -113,7 +115,8 @@ def _conv_decoder(code: int, shape: torch.Size, width: int, hidden: int) -> nn.M
     ):
         # A transposed convolution doubles; an odd side needs one more pixel.
         extra = (large[0] - 2 * small[0], large[1] - 2 * small[1])
-        layers += [nn.ConvTranspose2d(before, after, 4, 2, 1, output_padding=extra), nn.ReLU()]
+        convolution = UpConvolution(before, after, 4, 2, 1, output_padding=extra)
+        layers += [convolution, nn.ReLU(inplace=True)]
     return nn.Sequential(*layers[:-1])
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from untwine.errors import IncompatibleError
+from untwine.parts.convolutions import UpConvolution
 from untwine.parts.nets import (
     Network,
     doubling_widths,
@@ -35,19 +36,19 @@ Extra = Callable[[int], Layers]  # what goes with a layer of so many channels
 
 
 def _relu(channels: int) -> Layers:
-    return [nn.ReLU()]
+    return [nn.ReLU(inplace=True)]
 
 
 def _leaky(channels: int) -> Layers:
-    return [nn.LeakyReLU(0.2)]
+    return [nn.LeakyReLU(0.2, inplace=True)]
 
 
 def _norm_relu(channels: int) -> Layers:
-    return [nn.BatchNorm2d(channels), nn.ReLU()]
+    return [nn.BatchNorm2d(channels), nn.ReLU(inplace=True)]
 
 
 def _norm_leaky(channels: int) -> Layers:
-    return [nn.BatchNorm2d(channels), nn.LeakyReLU(0.2)]
+    return [nn.BatchNorm2d(channels), nn.LeakyReLU(0.2, inplace=True)]
 
 
 class _Norm(nn.Module):
@@ -93,7 +94,7 @@ def _climb(channels: list[int], before: Extra, *, bias: bool = True) -> Layers:
     return [
         layer
         for a, b in pairwise(channels)
-        for layer in (*before(a), nn.ConvTranspose2d(a, b, 4, 2, 1, bias=bias))
+        for layer in (*before(a), UpConvolution(a, b, 4, 2, 1, bias=bias))
     ]
 
 
@@ -242,7 +243,7 @@ def conv_intel(*, width: Count = 32) -> Network:
             nn.ReLU(),
             *_climb(image.widths[::-1], _norm_relu),
             *_norm_relu(image.widths[0]),
-            nn.ConvTranspose2d(image.widths[0], image.shape[0], 4),
+            UpConvolution(image.widths[0], image.shape[0], 4),
             _Crop(image.shape, first=1),  # what padding "same" keeps
         ]
 
@@ -300,7 +301,7 @@ def conv_ug(*, width: Count = 32, hidden: Count = 256) -> Network:
         lambda code, image: [
             *_to_image(code, hidden, (1, 1)),
             nn.ReLU(),
-            nn.ConvTranspose2d(hidden, image.widths[-1], image.left),
+            UpConvolution(hidden, image.widths[-1], image.left),
             *image.up(_relu),
         ],
     )
@@ -324,7 +325,7 @@ def conv_dcgan(*, width: Count = 32) -> Network:
         lambda image: [*image.down(_norm_leaky, first=_leaky, bias=False), *image.flattened(4)],
         lambda code, image: [
             nn.Unflatten(1, (code, 1, 1)),
-            nn.ConvTranspose2d(code, 4 * width, image.left, bias=False),
+            UpConvolution(code, 4 * width, image.left, bias=False),
             *image.up(_norm_relu, bias=False),
         ],
     )
@@ -372,11 +373,11 @@ def _gated_down(image: _Ladder, features: int) -> Layers:
 
 def _gated_up(code: int, image: _Ladder) -> Layers:
     def gated(a: int, b: int, stride: int = 1) -> nn.Module:
-        return _Gated(partial(nn.ConvTranspose2d, a, b, 5, stride, 2, output_padding=stride - 1))
+        return _Gated(partial(UpConvolution, a, b, 5, stride, 2, output_padding=stride - 1))
 
     bottom, top = image.widths[0], image.widths[-1]
     pairs = pairwise([*image.widths[::-1], bottom])
-    first = _Gated(partial(nn.ConvTranspose2d, code, top, image.left))
+    first = _Gated(partial(UpConvolution, code, top, image.left))
     double = [layer for a, b in pairs for layer in (gated(a, a), gated(a, b, stride=2))]
     last = nn.Conv2d(bottom, image.shape[0], 1)
     return [
