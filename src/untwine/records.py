@@ -106,6 +106,10 @@ class Latent:
         return self.draw.log_q - self.p.log_prob(self.draw.z)
 
 
+def _nothing() -> dict[Hashable, Any]:
+    return {}
+
+
 @dataclass(frozen=True)
 class Trace:
     """Everything one pass computed."""
@@ -117,9 +121,7 @@ class Trace:
     w: Tensor  # (B, D') the code after the mapping, which the decoder sees
     px: Observation
     facts: Mapping[str, Tensor]  # the few named tensors a mapping reports
-    shared: dict[Hashable, Any] = field(
-        default_factory=dict[Hashable, Any], init=False
-    )  # by `once`
+    shared: dict[Hashable, Any] = field(init=False, default_factory=_nothing)  # by `once`
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """What several terms need, computed for the first that asks."""
