@@ -1,23 +1,36 @@
-"""Interleaved measurement: every contender in a process of its own, a turn each, several rounds.
+"""Interleaved measurement, and the tables that every benchmark prints.
 
 A shared machine drifts; contenders that take turns drift together, so ratios of medians hold.
+Every script here prints one section in Markdown; `page.py` collects them in RESULTS.md.
 """
 
+import os
 import platform
 import statistics
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Result:
+    """The median of several turns, and the least and the most of them."""
+
     median: float
     low: float
     high: float
 
+    @classmethod
+    def of(cls, values):
+        return cls(statistics.median(values), min(values), max(values))
+
     def over(self, other):
         return self.median / other.median
+
+    def told(self, form=",.0f"):
+        """`531 (512 to 540)`, in the given format."""
+        return f"{self.median:{form}} ({self.low:{form}} to {self.high:{form}})"
 
 
 def serve(work):
@@ -28,11 +41,14 @@ def serve(work):
         print(work(), flush=True)
 
 
-def take_turns(script, contenders, rounds=7):
-    """Run `script CONTENDER` for each and let them take turns; {contender: Result}."""
+def take_turns(script, contenders, rounds=7, python=None):
+    """Run `script CONTENDER` for each and let them take turns; {contender: Result}.
+
+    `python` names another interpreter for some contenders: {contender: path}.
+    """
     processes = {
         name: subprocess.Popen(
-            [sys.executable, script, *name.split()],
+            [(python or {}).get(name, sys.executable), script, *name.split()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -53,20 +69,75 @@ def take_turns(script, contenders, rounds=7):
     for process in processes.values():
         process.stdin.close()
         process.wait()
-    return {name: Result(statistics.median(v), min(v), max(v)) for name, v in rates.items()}
+    return {name: Result.of(values) for name, values in rates.items()}
+
+
+def interleaved(works, rounds=7):
+    """Let functions of this process take turns; {name: Result} in seconds."""
+    for work in works.values():
+        work()  # warm up
+    spent = {name: [] for name in works}
+    for turn in range(rounds):
+        for name, work in works.items():
+            show(f"round {turn + 1} of {rounds}: {name}")
+            spent[name].append(seconds(work))
+    show("")
+    return {name: Result.of(values) for name, values in spent.items()}
+
+
+def seconds(work):
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 def show(text):
+    """A line of progress, where someone is looking."""
     if sys.stderr.isatty():
-        print(f"\r{text:60}\r", end="", file=sys.stderr, flush=True)
+        print(f"\r{text:70}\r", end="", file=sys.stderr, flush=True)
+
+
+def section(title, *paragraphs):
+    """The heading of a script's section and what its figures mean."""
+    print(f"## {title}\n")
+    for paragraph in paragraphs:
+        print(f"{paragraph}\n")
+
+
+def table(header, rows):
+    """Print a table in Markdown: the first column to the left, the others to the right."""
+    rows = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+
+    def line(cells):
+        first, *rest = zip(cells, widths, strict=True)
+        padded = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)]
+        print(f"| {' | '.join(padded)} |")
+
+    line(header)
+    marks = ["-" * width for width in widths]
+    line([marks[0], *(mark[:-1] + ":" for mark in marks[1:])])
+    for row in rows:
+        line(row)
+    print(flush=True)
 
 
 def machine():
-    import os
-
+    """What the figures were measured on, in one line."""
     import torch
 
     return (
-        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"{torch.get_num_threads()} threads, torch {torch.__version__}"
+        f"{processor()}, {os.cpu_count()} cores, {platform.system()}; Python "
+        f"{platform.python_version()}, torch {torch.__version__}, "
+        f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
     )
+
+
+def processor():
+    """The processor's own name, where the system tells it."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+        return names[0]
+    except (OSError, IndexError):
+        return platform.processor() or platform.machine()

@@ -1,53 +1,41 @@
-"""Training speed as ratios: the trainer against a bare loop and the machine's arithmetic peak.
+"""Training speed as ratios: the trainer against loops written by hand and the machine's peak.
 
-python benchmarks/train.py [--rounds 7] [--size 64]
+python benchmarks/train.py [--rounds 7] [--size 64 32]
 
-bare      an eager PyTorch loop of the same network and batch: one resident batch, default layout,
-          default Adam, loss written out by hand; nothing is drawn, logged or saved
-trainer   untwine's own loop, with data, history and everything
-compiled  the same with compilation
+eager     a loop written by hand (benchmarks/loops.py): default layout, default Adam
+best      the same with channels_last, fused Adam and a compiled loss
+kept      the best loop in a process whose C library keeps freed memory, as untwine's does
+trainer   untwine's own loop, with data, history and everything; `compiled` with compilation
+steps     untwine's model and optimiser alone: no data drawn, nothing recorded, saved or shown
+saving    the trainer with a progress bar and a checkpoint every ten steps, which is a hundred
+          times as often as in a run
 peak      multiply-adds per second of a large matrix product
 """
 
 import argparse
+import os
 import sys
+import tempfile
 import time
+from functools import partial
+from pathlib import Path
 
 import torch
-from harness import machine, serve, take_turns
+from harness import section, serve, table, take_turns
+from loops import BATCH, LATENT, Loop, multiply_adds
 
 import untwine
-from untwine.train import fit
+from untwine.store import save_state
+from untwine.train import State, fit, keep_memory, loss_function
 
-BATCH, LATENT, SECONDS = 64, 10, 3.0
-MODELS = ("vae", "beta-tcvae")
+SECONDS = 3.0
+MODELS = ("vae", "beta-tcvae", "dip-vae-ii", "factor-vae")
+KINDS = ("eager", "best", "trainer")
 
 
 def build(size, model="vae"):
     data = untwine.dataset("sprites", size=size)
     return data, untwine.build(model, data, latent=LATENT, network="conv-k4")
-
-
-def bare(size):
-    """The same layers in the plainest loop one would write."""
-    data, model = build(size)
-    encoder = torch.nn.Sequential(model.encoder, model.latents.posterior.head)
-    decoder = model.decoder
-    optimiser = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], 1e-4)
-    x = data.take(list(range(0, BATCH * 1000, 1000)))
-
-    def step():
-        mean, logvar = encoder(x).chunk(2, -1)
-        z = mean + (logvar / 2).exp() * torch.randn_like(mean)
-        nll = torch.nn.functional.binary_cross_entropy_with_logits(decoder(z), x, reduction="sum")
-        kl = (mean.square() + logvar.exp() - 1 - logvar).sum() / 2
-        loss = (nll + kl) / BATCH
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        return loss.item()
-
-    return lambda: repeat(step)
 
 
 def repeat(step):
@@ -58,34 +46,66 @@ def repeat(step):
     return count * BATCH / (time.perf_counter() - began)
 
 
-def trainer(data, vae, compile):
-    """One long call of `fit`, cut into turns where it asks whether to stop."""
-    state = {"count": 0, "began": time.perf_counter(), "until": 0.0}
+class Turns:
+    """Cut a training that cannot return into turns, where it asks whether to stop."""
 
-    def turn():
-        state.update(count=0, began=time.perf_counter())
-        state["until"] = state["began"] + SECONDS
+    def __init__(self):
+        self.count, self.began, self.until = 0, 0.0, 0.0
 
-    def pause():
+    def pause(self):
         now = time.perf_counter()
-        if now < state["until"]:
-            state["count"] += 1
+        if now < self.until:
+            self.count += 1
             return False
-        if state["until"]:
-            print(state["count"] * BATCH / (now - state["began"]), flush=True)
+        if self.until:
+            rate = self.count * BATCH / (now - self.began)
+            print(rate, file=sys.__stdout__, flush=True)  # a progress bar holds sys.stdout
         if not sys.stdin.readline():
             return True
-        turn()
-        state["count"] = 1
+        self.began, self.count = time.perf_counter(), 1
+        self.until = self.began + SECONDS
         return False
 
-    for _ in range(2):  # warm up: first steps compile and allocate
-        fit(vae, data, steps=10, batch=BATCH, compile=compile, quiet=True)
+
+def trainer(data, vae, compile, **options):
+    """Calls of `fit` one after another, in turns; a row of history every ten steps."""
+    train = partial(fit, vae, data, batch=BATCH, compile=compile)
+    train(steps=20, quiet=True)  # warm up: first steps compile and allocate
     print("ready", flush=True)
-    try:
-        fit(vae, data, steps=10**9, batch=BATCH, compile=compile, quiet=True, stop=pause)
-    except KeyboardInterrupt:
-        pass
+    stop = Turns().pause
+    while True:
+        try:
+            train(steps=2000, stop=stop, **({"quiet": True} | options))
+        except KeyboardInterrupt:
+            return
+
+
+def saving(data, vae):
+    """The trainer with all that a run adds."""
+    with tempfile.TemporaryDirectory() as scratch, open(os.devnull, "w") as terminal:
+        terminal.isatty = lambda: True
+        sys.stderr = terminal
+
+        def checkpoint(state):
+            save_state(Path(scratch), state.step, *state.pack())
+
+        trainer(data, vae, "no", quiet=False, checkpoint=checkpoint, checkpoint_every=10)
+
+
+def steps_alone(data, vae):
+    """What no trainer can do without: the pass, its gradients and the optimiser."""
+    keep_memory()
+    torch.nn.utils.convert_conv2d_weight_memory_format(vae.train(), torch.channels_last)
+    state, losses = State(vae, 1e-4), loss_function(vae, compiled=False)
+    x, clock = data.take(list(range(0, BATCH * 1000, 1000))), torch.zeros((), dtype=torch.long)
+
+    def step():
+        terms, _ = losses(x, None, clock)
+        state.main.zero_grad(set_to_none=True)
+        terms["loss"].backward(inputs=state.parameters)
+        state.main.step()
+
+    return step
 
 
 def peak():
@@ -101,56 +121,81 @@ def peak():
     return work
 
 
-def multiply_adds(size):
-    """Per image of a training step, counted by PyTorch."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    data, model = build(size)
-    x = data.take(list(range(BATCH)))
-    with FlopCounterMode(display=False) as counter:
-        model.objective(model.trace(untwine.Batch(x)))["loss"].backward()
-    return counter.get_total_flops() / 2 / BATCH
-
-
-def contender(words):
-    kind, *rest = words
+def contender(kind, size, name):
+    """Serve one contender, named by three words."""
     if kind == "peak":
         serve(peak())
-    elif kind == "bare":
-        serve(bare(int(rest[0])))
+    elif kind in {"eager", "best", "kept"}:
+        if kind == "kept":
+            keep_memory()
+        step = Loop(name, int(size), best=kind != "eager").step
+        serve(lambda: repeat(step))
+    elif kind == "steps":
+        step = steps_alone(*build(int(size), name))
+        serve(lambda: repeat(step))
+    elif kind == "saving":
+        saving(*build(int(size), name))
     else:
-        trainer(*build(int(rest[0]), rest[1]), "yes" if kind == "compiled" else "no")
+        trainer(*build(int(size), name), "yes" if kind == "compiled" else "no")
 
 
-def report(size, rounds):
-    base = f"bare {size}"
-    names = [base, *(f"trainer {size} {m}" for m in MODELS), f"compiled {size} vae", "peak"]
-    found = take_turns(__file__, names, rounds)
+def compare(size, models, rounds):
+    """A table of trainers against loops by hand, and a line on what surrounds the steps."""
+    names = [f"{kind} {size} {model}" for model in models for kind in KINDS]
+    extra = [f"{kind} {size} vae" for kind in ("kept", "compiled", "steps", "saving")]
+    top = f"peak {size} -"
+    found = take_turns(__file__, [*names, *extra, top], rounds)
     work = multiply_adds(size)
-    print(f"\n{size}x{size}x1, batch {BATCH}, conv-k4, {work / 1e6:.1f} M multiply-adds per image")
-    print(f"{'':28}{'images/s':>10}{'range':>16}{'of bare':>9}{'of peak':>9}")
-    for name in names[:-1]:
-        r = found[name]
-        share = r.median * work / found["peak"].median
-        print(
-            f"{name:28}{r.median:10,.0f}{f'{r.low:,.0f} to {r.high:,.0f}':>16}"
-            f"{r.over(found[base]):9.2f}{share:9.2f}"
+    print(f"{size} x {size} pixels, {work / 1e6:.1f} million multiply-adds per image of a VAE:\n")
+    rows = []
+    for name in [*names, *extra[:2]]:
+        kind, _, model = name.split()
+        eager, best = found[f"eager {size} {model}"], found[f"best {size} {model}"]
+        here = found[name]
+        share = here.median * work / found[top].median
+        told = f"{share:.2f}" if model != "factor-vae" else ""
+        rows.append(
+            [model, kind, here.told(), f"{here.over(eager):.2f}", f"{here.over(best):.2f}", told]
         )
-    print(f"peak: {2 * found['peak'].median / 1e9:.0f} GFLOP/s")
+    table(["model", "loop", "images/s", "of eager", "of best", "of peak"], rows)
+    alone, ours, saved = (found[f"{kind} {size} vae"] for kind in ("steps", "trainer", "saving"))
+    around, each = 1 - ours.over(alone), (1 / saved.median - 1 / ours.median) * alone.median / 100
+    print(
+        f"Drawing data, history and questions take {around:.1%} of the steps alone "
+        f"({alone.told()} images/s); checkpoints every thousand steps and a progress bar "
+        f"{each:.1%} more (with one every ten steps {saved.told()} images/s). "
+        f"The peak is {2 * found[top].median / 1e9:.0f} GFLOP/s.\n",
+        flush=True,
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description="Training speed as ratios.")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--size", type=int, nargs="*", default=[64, 32])
+    parser.add_argument("--size", type=int, nargs="*", default=[64, 32], choices=[64, 32])
     options = parser.parse_args()
-    print(machine())
+    section(
+        "Training",
+        f"Images per second of training, batch {BATCH}, {LATENT} latents, the network of Higgins "
+        "et al. (2017), sprites of one channel, single precision. `eager` and `best` are loops "
+        "written by hand (`benchmarks/loops.py`) on one resident batch: plain, and with "
+        "channels_last, fused Adam and a compiled loss; `kept` is `best` in a process that keeps "
+        "freed memory. `trainer` is `untwine.fit` with data and history, `compiled` the same "
+        "compiled.",
+    )
     for size in options.size:
-        report(size, options.rounds)
+        compare(size, MODELS if size == 64 else MODELS[:2], options.rounds)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
-        contender(sys.argv[1:])
+    if len(sys.argv) == 4 and sys.argv[1] in {
+        *KINDS,
+        "kept",
+        "compiled",
+        "steps",
+        "saving",
+        "peak",
+    }:
+        contender(*sys.argv[1:])
     else:
         main()
