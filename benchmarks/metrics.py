@@ -1,19 +1,22 @@
 """Our scores against the same computations done with scikit-learn and loops, in one run.
 
-python benchmarks/metrics.py           10,000 and 5,000 rows, about ten minutes
-python benchmarks/metrics.py --quick   2,000 and 1,000 rows and votes, about a minute
+python benchmarks/metrics.py           10,000 and 5,000 rows; 2,000 and 1,000 for DCI; five minutes
+python benchmarks/metrics.py --full    the same, then DCI at 10,000 rows once; five minutes more
+python benchmarks/metrics.py --quick   2,000 and 1,000 rows; 300 and 150 for DCI; half a minute
+
+ours       untwine.metrics
+other way  how the 2019 study's library computes the same scores: one mutual_info_score per latent
+           and factor, one LinearSVC per latent and factor, a Python loop over batches, and
+           GradientBoostingClassifier for every factor
 
 The codes are shaped as dSprites' are: ten latents, five factors of 3, 6, 40, 32 and 32 levels, two
-of them mixed by 30 degrees. The other way is how the 2019 study's library computes its scores: one
-mutual_info_score per latent and factor, one LinearSVC per latent and factor, a Python loop over
-batches, and GradientBoostingClassifier for every factor.
+of them mixed by 30 degrees. Both ways take turns in one process; ours is compiled before.
 """
 
-import sys
-import time
+import argparse
 
 import numpy as np
-from harness import machine
+from harness import Result, seconds, section, show, table
 from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import mutual_info_score, roc_auc_score
@@ -175,30 +178,68 @@ CASES = {
 }
 
 
-def timed(function, rows):
-    began = time.perf_counter()
-    value = first(function(rows))
-    return value, time.perf_counter() - began
+def take_turns(name, n, rounds):
+    """The scores and the seconds of both ways on n rows: (values, Results)."""
+    rows, works = Rows(n), CASES[name]
+    works[0](Rows(200))  # compiled once, as in any longer session
+    spent, values = ([], []), [0.0, 0.0]
+
+    def work(way):
+        values[way] = first(works[way](rows))
+
+    for turn in range(rounds):
+        for way in (0, 1):
+            show(f"{name}, {n:,} rows: round {turn + 1} of {rounds}, {('ours', 'other way')[way]}")
+            spent[way].append(seconds(lambda way=way: work(way)))
+    show("")
+    return values, [Result.of(each) for each in spent]
+
+
+def row(name, n, values, ours, other):
+    score, reference = values
+    return [
+        name,
+        f"{n:,}",
+        ours.told(".3g"),
+        other.told(".3g"),
+        f"{other.over(ours):.0f}",
+        f"{score:.4f}",
+        f"{reference:.4f}",
+    ]
+
+
+def introduce(dci_rows, rounds, full):
+    section(
+        "Scores",
+        f"Seconds of each score, ours and the other way (scikit-learn and loops, as in the 2019 "
+        f"study's library), {rounds} turns each, tested on half as many rows as given; the last "
+        "two columns are the scores that the two ways found. Where a score draws batches, rows "
+        "are batches.",
+        f"The other way of DCI takes minutes for 10,000 rows, so it is compared on {dci_rows:,}"
+        + (", and once, with `--full`, on 10,000." if full else "; `--full` adds 10,000."),
+    )
 
 
 def main():
-    rows = Rows(2_000 if "--quick" in sys.argv else 10_000)
-    print(machine())
-    print(f"{rows.n:,} rows and {rows.n // 2:,} to test on; best of three for ours")
-    print(f"{'score':18}{'ours':>10}{'seconds':>10}{'other way':>12}{'seconds':>10}{'ratio':>8}")
-    total = np.zeros(2)
-    for name, (ours, other) in CASES.items():
-        timed(ours, Rows(200))  # compiled and imported once, as in any longer session
-        value, seconds = min((timed(ours, rows) for _ in range(3)), key=lambda pair: pair[1])
-        reference, slow = timed(other, rows)
-        total += np.array([seconds, slow]) * (name in STUDY)
-        print(
-            f"{name:18}{value:10.4f}{seconds:10.4f}{reference:12.4f}{slow:10.2f}"
-            f"{slow / seconds:8.0f}",
-            flush=True,
-        )
+    parser = argparse.ArgumentParser(description="Our scores against scikit-learn and loops.")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="fewer rows")
+    parser.add_argument("--full", action="store_true", help="DCI at 10,000 rows as well")
+    options = parser.parse_args()
+    n, dci_rows = (2_000, 300) if options.quick else (10_000, 2_000)
+    plan = [(name, dci_rows if name == "dci" else n, options.rounds) for name in CASES]
+    plan += [("dci", 10_000, 1)] * options.full
+    lines, total = [], np.zeros(2)
+    for name, size, rounds in plan:
+        values, found = take_turns(name, size, rounds)
+        lines.append(row(name, size, values, *found))
+        if name in STUDY and (name, size) != ("dci", dci_rows):
+            total += [each.median for each in found]
+    introduce(dci_rows, options.rounds, options.full)
+    table(["score", "rows", "ours, s", "other way, s", "ratio", "ours", "other way"], lines)
     ours, other = total
-    print(f"the 2019 study's suite: {ours:.1f} s against {other:.1f} s, {other / ours:.0f} times")
+    suite = "The 2019 study's suite" + ("" if options.full else " without DCI")
+    print(f"{suite}: {ours:.2g} s against {other:.3g} s, {other / ours:.0f} times.\n")
 
 
 if __name__ == "__main__":
