@@ -36,5 +36,5 @@ def test_a_composition_is_compared_with_its_own_parts_seed_by_seed():
 
 def test_it_helps_where_it_is_better_than_all_its_parts():
     sentence = told(gaps(ROWS, ["mig", "reconstruction"]))
-    assert sentence == "Better than all their parts: a+b in mig."
+    assert sentence == "Better than each part that is here: a+b in mig."
     assert "None" in told(gaps(ROWS[ROWS["model"] != "a+b"], ["mig"]))

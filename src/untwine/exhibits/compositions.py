@@ -69,7 +69,7 @@ def _of(better: Table, score: str) -> Interval | None:
 
 
 def told(found: Gaps) -> str:
-    """Which compositions are better than all their parts beyond chance, score by score."""
+    """Which compositions beat each of their parts in the study beyond chance, score by score."""
     helped = [
         f"{composed} in {score}"
         for composed in dict.fromkeys(composed for composed, _ in found)
@@ -82,7 +82,9 @@ def told(found: Gaps) -> str:
     ]
     best = ", ".join(helped)
     return (
-        f"Better than all their parts: {best}." if helped else "None is better than all its parts."
+        f"Better than each part that is here: {best}."
+        if helped
+        else "None is better than each part that is here."
     )
 
 
@@ -109,5 +111,6 @@ def _figure(found: Gaps, scores: Sequence[str]) -> Figure:
             range(len(names)), names if place % 3 == 0 else [""] * len(names), fontsize=7
         )
         axis.invert_yaxis()
+        axis.locator_params(axis="x", nbins=4)
         axis.set_title(score)
     return figure
