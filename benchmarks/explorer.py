@@ -26,14 +26,13 @@ from urllib.parse import quote, urlsplit
 
 import numpy as np
 import torch
-from harness import machine, show
+from harness import Result, section, show, table
 
 import untwine
 from untwine.runs import find_run, open_run
 
 MANY = 50
 TICK = 1 / 60  # seconds between two moves of a hand
-PERCENTILES = (50, 95, 99)
 
 
 class Line:
@@ -129,34 +128,51 @@ def server(path):
 
 
 def measure(path, rounds, seconds):
-    """All contenders take turns, so that they share what the machine does otherwise."""
+    """The run's facts, and the seconds of every request by contender and round."""
     model = open_run(path).model
-    names = ("bare", "one user", f"{MANY} users", "first paint")
-    found = {name: [] for name in names}
+    found = {"bare": [], "one user": [], f"{MANY} users": [], "first paint": []}
     with server(path) as address:
         base = f"/api/runs/{quote(Path(path).name)}"
         facts = json.loads(asyncio.run(Line(address).get(base)))
         latents = len(facts["latents"])
         asyncio.run(users(2, address, base, latents, 0.5))  # warm up
+        bare(model, latents, 0.5)
         for turn in range(rounds):
             show(f"round {turn + 1} of {rounds}")
-            found["bare"] += bare(model, latents, seconds / 4)
-            found["one user"] += asyncio.run(users(1, address, base, latents, seconds))
-            found[f"{MANY} users"] += asyncio.run(users(MANY, address, base, latents, seconds))
-            found["first paint"] += [asyncio.run(first_paint(address, base)) for _ in range(3)]
+            found["bare"].append(bare(model, latents, seconds / 4))
+            found["one user"].append(asyncio.run(users(1, address, base, latents, seconds)))
+            found[f"{MANY} users"].append(asyncio.run(users(MANY, address, base, latents, seconds)))
+            found["first paint"].append([asyncio.run(first_paint(address, base)) for _ in range(3)])
         show("")
-    print(f"{facts['title']} on {facts['data']}, {latents} latents, images {facts['shape']}")
-    return found
+    return facts, found
 
 
-def report(found):
-    unit = np.median(found["bare"])
-    print(f"{'':14}{'requests':>9}" + "".join(f"{f'p{p}':>18}" for p in PERCENTILES))
-    for name, spent in found.items():
-        cells = [np.percentile(spent, p) for p in PERCENTILES]
-        told = "".join(f"{f'{1000 * c:.1f} ms  {c / unit:6.1f}x':>21}" for c in cells)
-        print(f"{name:14}{len(spent):9,}{told}")
-    print("x: times the median of a bare decode of one code")
+def row(name, rounds, unit):
+    """The percentiles of one contender; the median also over rounds, and to the bare decode's."""
+    middle = [np.median(spent) for spent in rounds]
+    ratios = Result.of([mine / bare for mine, bare in zip(middle, unit, strict=True)])
+    every = np.concatenate(rounds)
+    tail = [f"{1000 * np.percentile(every, p):.1f}" for p in (95, 99)]
+    halfway = Result.of([1000 * spent for spent in middle])
+    return [name, f"{len(every):,}", halfway.told(".1f"), *tail, ratios.told(".1f")]
+
+
+def report(facts, found, seconds):
+    rounds = len(found["bare"])
+    shape = " x ".join(map(str, facts["shape"]))
+    section(
+        "Explorer",
+        f"Milliseconds until an answer is there, of {facts['title']} on {facts['data']} with "
+        f"{len(facts['latents'])} latents and images of {shape}. Contenders took turns of "
+        f"{seconds:g} s, {rounds} rounds; the median has its spread over rounds, and the last "
+        "column is the median as a multiple of the bare decode's in the same round.",
+        f"`bare` decodes one code in a process of its own; `one user` and `{MANY} users` move "
+        "sliders, each with one connection and at most sixty moves a second; `first paint` is all "
+        "that the page asks for before it shows something.",
+    )
+    unit = [np.median(spent) for spent in found["bare"]]
+    header = ["", "requests", "median", "95th percentile", "99th percentile", "times bare"]
+    table(header, [row(name, spent, unit) for name, spent in found.items()])
 
 
 def main():
@@ -166,7 +182,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each turn")
     options = parser.parse_args()
-    print(machine())
     with tempfile.TemporaryDirectory() as scratch:
         if options.run:
             path = find_run(options.run, options.out)
@@ -174,7 +189,7 @@ def main():
             wanted = ["size=32", "beta=6"]
             spec = untwine.plan("beta-tcvae", "sprites", settings=wanted, steps=100, lr=1e-3)
             path = untwine.run(spec, scratch, quiet=True)
-        report(measure(path, options.rounds, options.seconds))
+        report(*measure(path, options.rounds, options.seconds), options.seconds)
 
 
 if __name__ == "__main__":
