@@ -28,11 +28,10 @@ def orthonormal(a: Tensor, iterations: int) -> Tensor:
     The smallest singular value, over the norm of `a`, grows by half in each iteration until it is
     close to 1; from there convergence is quadratic.
     """
-    q = a / torch.linalg.matrix_norm(a, keepdim=True)
-    eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    q = (a / torch.linalg.matrix_norm(a, keepdim=True)).flatten(0, -3)
     for _ in range(iterations):
-        q = q @ (1.5 * eye - q.mT @ q / 2)
-    return q
+        q = torch.baddbmm(q, q, q.mT @ q, beta=1.5, alpha=-0.5)
+    return q.view_as(a)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,110 @@
+"""Every model: its step against a VAE's, how far it is from the peak, and where its time goes.
+
+python benchmarks/models.py [--rounds 5] [--size 64]
+
+One resident batch of sprites, the network of Higgins et al. (2017), defaults of every model, data
+drawn and history written as in training. Where the time goes is told by PyTorch's profiler in
+extra steps: convolutions and matrix products, optimisers, all other operators, and what is left,
+which is Python and PyTorch's own bookkeeping.
+"""
+
+import argparse
+import os
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler's own messages
+
+import torch
+from harness import interleaved, section, show, table
+from loops import BATCH, LATENT
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
+
+import untwine
+from untwine.registry import models
+from untwine.train import fit
+
+STEPS = 20
+GROUPS = {
+    "arithmetic": ("convolution", "mm", "bmm", "matmul", "addmm", "linear"),
+    "optimiser": ("adam",),
+}
+
+
+def prepared(name, size):
+    data = untwine.dataset("sprites", size=size)
+    model = untwine.build(name, data, latent=LATENT, network="conv-k4")
+
+    def work(steps=STEPS):
+        fit(model, data, steps=steps, batch=BATCH, quiet=True)
+
+    return work
+
+
+def multiply_adds(work):
+    """Per image of a training step, as PyTorch counts them."""
+    with FlopCounterMode(display=False) as counter:
+        work(steps=1)
+    return counter.get_total_flops() / 2 / BATCH
+
+
+def shares(work):
+    """{group: share of the time}, in extra steps under the profiler."""
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        work()
+    spent = dict.fromkeys([*GROUPS, "other operators", "outside"], 0.0)
+    for event in seen.key_averages():
+        operator = event.key.startswith("aten::")
+        words = event.key.removeprefix("aten::").lower()
+        found = [name for name, marks in GROUPS.items() if any(mark in words for mark in marks)]
+        place = found[0] if operator and found else "other operators" if operator else "outside"
+        spent[place] += event.self_cpu_time_total
+    total = sum(spent.values())
+    return {name: value / total for name, value in spent.items()}
+
+
+def peak(rounds):
+    a = torch.rand(1536, 1536)
+    return len(a) ** 3 / interleaved({"peak": lambda: a @ a}, 10 * rounds)["peak"].median
+
+
+def main():
+    parser = argparse.ArgumentParser(description="What a step of every model costs.")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", type=int, default=64)
+    options = parser.parse_args()
+    section(
+        "Every model",
+        f"Sprites of {options.size} pixels, batch {BATCH}, {LATENT} latents, the network of "
+        "Higgins et al. (2017), the defaults of each model. `time` and `work` are the seconds and "
+        "the multiply-adds of a step as multiples of a VAE's; `of peak` is the share of the "
+        "machine's matrix-multiply peak. The last four columns say where the time goes: "
+        "convolutions and matrix products, optimisers, all other operators, and Python with "
+        "PyTorch's bookkeeping (seen by a profiler, which adds to the last).",
+    )
+    names = ["vae", *(name for name in models if name != "vae")]
+    works = {name: prepared(name, options.size) for name in names}
+    found = interleaved(works, options.rounds)
+    best = peak(options.rounds)
+    work = {name: multiply_adds(works[name]) for name in names}
+    rows = []
+    for name in names:
+        show(f"profiling {name}")
+        where = shares(works[name])
+        rate = STEPS * BATCH / found[name].median
+        spread = found[name].high / found[name].low - 1
+        rows.append(
+            [
+                name,
+                f"{rate:,.0f} ±{50 * spread:.0f} %",
+                f"{found[name].over(found['vae']):.2f}",
+                f"{work[name] / work['vae']:.2f}",
+                f"{rate * work[name] / best:.2f}",
+                *(f"{share:.0%}" for share in where.values()),
+            ]
+        )
+    show("")
+    table(["model", "images/s", "time", "work", "of peak", *where], rows)
+
+
+if __name__ == "__main__":
+    main()
