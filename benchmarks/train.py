@@ -95,7 +95,7 @@ def saving(data, vae):
 def steps_alone(data, vae):
     """What no trainer can do without: the pass, its gradients and the optimiser."""
     keep_memory()
-    torch.nn.utils.convert_conv2d_weight_memory_format(vae.train(), torch.channels_last)
+    vae.train()
     state, losses = State(vae, 1e-4), loss_function(vae, compiled=False)
     x, clock = data.take(list(range(0, BATCH * 1000, 1000))), torch.zeros((), dtype=torch.long)
 

@@ -20,7 +20,7 @@ from untwine.errors import DataError, IncompatibleError, ParameterError
 from untwine.parts.gaussian import Gaussian
 from untwine.progress import progress
 from untwine.records import Batch
-from untwine.train import pick_device
+from untwine.train import keep_memory, pick_device
 from untwine.vae import VAE, evaluation, forked
 
 CHUNK = 512  # examples encoded at a time; a run is scored in batches as it was trained
@@ -94,6 +94,7 @@ class Representation:
     ) -> None:
         if n < 2:
             raise ParameterError(f"an evaluation needs at least 2 examples, not {n}")
+        keep_memory()
         self.device = pick_device(device)
         self.model = model.to(self.device)
         self.data = data.to(self.device)

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.nn.utils import convert_conv2d_weight_memory_format
 from torch.optim import Adam
 
 from untwine.data import Dataset, mix
@@ -179,7 +178,7 @@ def fit(
             f"not {steps} and {compile!r}"
         )
     keep_memory()
-    convert_conv2d_weight_memory_format(model.to(place), torch.channels_last)
+    model.to(place)
     data = data.to(place)
     order = data.batches(batch, mix(seed, 0), place)
     second = data.batches(batch, mix(seed, 1), place)
@@ -293,7 +292,7 @@ def _compiled(losses: Losses) -> Losses:
 
 
 def keep_memory() -> None:
-    """Tell the C library to keep freed memory for the next step.
+    """Tell the C library to keep freed memory for the next step, or the next batch to encode.
 
     glibc gives large blocks back to the system after every step and faults them in again in the
     next: thousands of page faults a step, a quarter of the time. Does nothing elsewhere.

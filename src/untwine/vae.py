@@ -10,6 +10,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from untwine.errors import DataError, IncompatibleError, ParameterError
 from untwine.parts.latents import (
@@ -288,6 +289,7 @@ class Recipe:
             ),
             draws=self.draws or 1,
         )
+        convert_conv2d_weight_memory_format(model, torch.channels_last)  # what fast kernels want
         probe(model, min(batch, 4))
         return model
 
