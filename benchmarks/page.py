@@ -16,7 +16,7 @@ from harness import machine
 
 HERE = Path(__file__).parent
 SCRIPTS = (
-    "train", "models", "peers", "many", "data", "metrics", "study", "growth", "startup", "explorer"
+    "train", "models", "peers", "many", "data", "encode", "metrics", "study", "growth", "startup", "explorer"
 )  # fmt: skip
 HEAD = """# How fast it is
 
