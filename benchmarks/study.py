@@ -1,17 +1,25 @@
 """What a study costs beside its training, how it scales, and how fast a large one is read.
 
-python benchmarks/study.py
+python benchmarks/study.py [--rounds 3] [--quick]
+
+in a loop     runs one after the other in this process, with all its threads
+one worker    `launch` with one worker process of one thread
+two workers   the same with two
+
+A study of many runs is planned, opened, read and reported at two sizes; the time per run at the
+larger over that at the smaller says whether any of it grows faster than the number of runs. About
+five minutes; half a minute with --quick.
 """
 
+import argparse
 import json
 import shutil
-import sys
 import tempfile
-import time
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
-from harness import machine
+from harness import Result, seconds, section, show, table
 
 from untwine.jobs import Job, complete, is_complete
 from untwine.launch import launch
@@ -20,54 +28,98 @@ from untwine.spec import plan
 from untwine.study import Study, parse, resolve
 from untwine.study_report import write_study_report
 
-LARGE = 10_800
-STEPS = 1500
+RUNS, STEPS = 6, 1500
+TIMES = 10  # how much larger the larger study is
+SEEDS = 450  # of the larger study, which makes 10,800 runs
 STUDY = """
 models: {beta-vae: {beta: [1, 2, 4, 6, 8, 16]}, beta-tcvae: {beta: [1, 2, 4, 6, 8, 10]}}
 data: [sprites(size=16), sprites(size=20)]
-seeds: 450
+seeds: SEEDS
 training: {network: mlp, steps: 10}
 metrics: [mig]
 """
 
 
-def timed(work):
-    began = time.perf_counter()
-    result = work()
-    return result, time.perf_counter() - began
+def take_turns(works, rounds):
+    """{name: Result} in seconds; nothing is warmed up, which would cost a round."""
+    spent = {name: [] for name in works}
+    for turn in range(rounds):
+        for name, work in works.items():
+            show(f"round {turn + 1} of {rounds}: {name}")
+            spent[name].append(seconds(work))
+    show("")
+    return {name: Result.of(values) for name, values in spent.items()}
 
 
-def scaling(folder):
-    """Six runs alone, then in one and in two workers; a first launch warms the disk cache."""
-    runs = [
-        plan("vae", "sprites(size=32)", network="mlp", steps=STEPS, seed=seed) for seed in range(6)
+def scaling(folder, steps, rounds):
+    """The same runs alone, in one and in two workers; a first launch warms the disk cache."""
+    specs = [
+        plan("vae", "sprites(size=32)", network="mlp", steps=steps, seed=k) for k in range(RUNS)
     ]
-    launch([Job(replace(runs[0], steps=5), str(folder / "warm"))])
-    alone = timed(lambda: [complete(Job(run, str(folder / "alone"))) for run in runs])[1]
-    one = timed(lambda: launch([Job(run, str(folder / "one")) for run in runs]))[1]
-    two = timed(lambda: launch([Job(run, str(folder / "two")) for run in runs], workers=2))[1]
-    print(f"6 runs of {STEPS} steps: {alone:.1f} s in a loop, {one:.1f} s in one worker process")
-    print(f"one worker takes {one / alone:.2f} times the loop; two are {one / two:.2f} times one")
+    launch([Job(replace(specs[0], steps=5), str(folder / "warm"))])
+    fresh = count()  # each turn in a folder of its own: finished runs are skipped
+
+    def jobs():
+        where = str(folder / f"turn-{next(fresh)}")
+        return [Job(spec, where) for spec in specs]
+
+    works = {
+        "in a loop": lambda: [complete(job) for job in jobs()],
+        "one worker": lambda: launch(jobs()),
+        "two workers": lambda: launch(jobs(), workers=2),
+    }
+    found = take_turns(works, rounds)
+    one = found["one worker"]
+    rows = [
+        [name, spent.told(".1f"), f"{spent.over(found['in a loop']):.2f}", f"{spent.over(one):.2f}"]
+        for name, spent in found.items()
+    ]
+    table([f"{RUNS} runs of {steps:,} steps", "seconds", "of the loop", "of one worker"], rows)
 
 
-def reading(folder):
-    """A study of 10,800 runs whose directories are copies of one."""
-    study, planning = timed(lambda: resolve(parse(STUDY, "large.yaml")))
-    assert len(study.runs) == LARGE
-    where = make_folder(Study("large", study.runs, study.metrics, examples=60), folder)
+def text(seeds):
+    return STUDY.replace("SEEDS", str(seeds))
+
+
+def filled(folder, seeds):
+    """The folder of a study whose runs are copies of one."""
+    study = resolve(parse(text(seeds), "large.yaml"))
+    where = make_folder(Study(f"of-{seeds}", study.runs, study.metrics, examples=60), folder)
     first = where.jobs()[0]
     complete(first)
     copies(first, where.jobs()[1:])
-    _, skipping = timed(lambda: sum(map(is_complete, where.jobs())))
-    opened, opening = timed(lambda: open_folder(where.path))
-    _, status = timed(lambda: states(opened))
-    table, collecting = timed(lambda: results(opened))
-    _, reporting = timed(lambda: write_study_report(opened))
-    print(
-        f"{len(table):,} runs: planned and built in {planning:.1f} s, skipped in {skipping:.1f} s,"
-    )
-    print(f"opened in {opening:.1f} s, status in {status:.1f} s, collected in {collecting:.1f} s,")
-    print(f"reported in {reporting:.1f} s")
+    return open_folder(where.path)
+
+
+def chores(opened, seeds):
+    """What is done with a whole study, by name."""
+    return {
+        "plan and check": lambda: resolve(parse(text(seeds), "large.yaml")),
+        "see what is done": lambda: sum(map(is_complete, opened.jobs())),
+        "open": lambda: open_folder(opened.path),
+        "status": lambda: states(opened),
+        "collect the scores": lambda: results(opened),
+        "write the report": lambda: write_study_report(opened),
+    }
+
+
+def reading(folder, seeds, rounds):
+    """Time per run of a small and of a large study."""
+    sizes = (seeds // TIMES, seeds)
+    opened = [filled(folder, n) for n in sizes]
+    runs = [len(one.jobs()) for one in opened]
+    works = [chores(one, n) for one, n in zip(opened, sizes, strict=True)]
+    rows = []
+    for name, small in works[0].items():
+        small()  # what is imported only once
+        found = take_turns({n: work[name] for n, work in zip(runs, works, strict=True)}, rounds)
+        few, many = (each(found[n], 1000 / n) for n in runs)
+        rows.append([name, few.told(".2f"), many.told(".2f"), f"{many.over(few):.2f}"])
+    table(["ms per run", *(f"{n:,} runs" for n in runs), "ratio"], rows)
+
+
+def each(spent, share):
+    return Result(spent.median * share, spent.low * share, spent.high * share)
 
 
 def copies(first, others):
@@ -81,11 +133,22 @@ def copies(first, others):
 
 
 def main():
-    print(machine())
+    parser = argparse.ArgumentParser(description="What a study costs beside its training.")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="short runs, few of them, two rounds")
+    options = parser.parse_args()
+    rounds, steps, seeds = (2, 100, 20) if options.quick else (options.rounds, STEPS, SEEDS)
+    section(
+        "Study",
+        f"The same runs in one process, in a worker and in two, start of the workers included; "
+        f"then what is done with a study of many runs, per run, at two sizes. {rounds} turns each. "
+        "A ratio of 1 in the second table means that the time grows as the number of runs; what is "
+        "done once for all of them makes it smaller.",
+    )
     with tempfile.TemporaryDirectory() as scratch:
-        scaling(Path(scratch))
-        reading(Path(scratch))
+        scaling(Path(scratch), steps, rounds)
+        reading(Path(scratch), seeds, rounds)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
