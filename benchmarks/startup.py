@@ -1,0 +1,182 @@
+"""Start-up as ratios; every contender is a fresh process, and they take turns.
+
+python benchmarks/startup.py [--rounds 5] [--quick]
+
+python          the interpreter and nothing else
+untwine --help  the command's own answer
+import torch    what everything that computes has to wait for
+import untwine  the package, which loads its names when they are used
+ready to train  import untwine, with all that building and training a model needs
+first image     `untwine explore` of a small run, from its start to the first decoded PNG
+
+Then, for every dataset that needs no files, the time from asking for it by name to its first batch,
+when torch and untwine are loaded, as a multiple of a later batch of sprites. What a dataset
+keeps in the cache is made in the column `first time`, and read in `first batch`. About five
+minutes; one with --quick.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from urllib.parse import quote
+
+from explorer import Line, server
+from harness import Result, seconds, section, show, table
+
+import untwine
+from untwine.registry import datasets
+
+BATCH, LATER = 64, 30
+COMMANDS = {
+    "python": ["-c", "pass"],
+    "untwine --help": ["-m", "untwine", "--help"],
+    "import torch": ["-c", "import torch"],
+    "import untwine": ["-c", "import untwine"],
+    "ready to train": ["-c", "import untwine; untwine.dataset, untwine.build, untwine.fit"],
+}
+SMALL = {  # those that are made of others, of what needs no files; and fewer of what is painted
+    "faces": "faces(count=500)",
+    "coloured-mnist": "coloured-mnist(of=digits)",
+    "digit-series": "digit-series(of=digits)",
+    "mnist-01": "mnist-01(of=digits)",
+    "mixed": "mixed(first=sprites, second=sprites)",
+}
+YOURS = ("array", "folder")
+QUICK = ("sprites", "digits", "circle")
+
+
+def command(words):
+    subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=True)
+
+
+def first_image(path):
+    """Start the explorer of a run and decode the origin."""
+    run = untwine.open_run(path)
+    code = ",".join(["0"] * run.spec.latent)
+
+    def work():
+        with server(path) as address:
+            asyncio.run(Line(address).get(f"/api/runs/{quote(path.name)}/decode.png?code={code}"))
+
+    return work
+
+
+def beginnings(rounds):
+    """{contender: Result} in seconds."""
+    with tempfile.TemporaryDirectory() as scratch:
+        spec = untwine.plan("vae", "sprites", settings=["size=32"], steps=10)
+        path = untwine.run(spec, scratch, quiet=True)
+        works = {name: lambda words=words: command(words) for name, words in COMMANDS.items()}
+        works["first image"] = first_image(path)
+        spent = {name: [] for name in works}
+        for turn in range(rounds + 1):
+            for name, work in works.items():
+                show(f"round {turn} of {rounds}: {name}")
+                spent[name].append(seconds(work))
+    return {name: Result.of(values[1:]) for name, values in spent.items()}  # the first fills caches
+
+
+def first_batch(name):
+    """In a contender: print the seconds of the first batch, and of a later one of sprites."""
+    import torch
+
+    _ = untwine.build, untwine.fit
+    sprites = []
+
+    def first():
+        data = untwine.dataset(name)
+        data.take(torch.arange(min(BATCH, len(data))))
+
+    def later():
+        sprites[0].take(torch.randint(len(sprites[0]), (BATCH,)))
+
+    began = seconds(first)
+    sprites.append(untwine.dataset("sprites"))
+    print(began, statistics.median(seconds(later) for _ in range(LATER)))
+
+
+def measured(name, cache):
+    """Seconds of the first batch, and of a later one of sprites, in a process of their own."""
+    done = subprocess.run(
+        [sys.executable, __file__, "first-batch", name],
+        env={**os.environ, "UNTWINE_DATA": cache},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+    )
+    return map(float, done.stdout.split())
+
+
+def batches(names, rounds):
+    """{dataset: seconds with an empty cache, seconds with what it keeps}, and of later batches."""
+    found, unit = {name: ([], []) for name in names}, []
+    for turn in range(rounds):
+        for name, (empty, kept) in found.items():
+            show(f"round {turn + 1} of {rounds}: first batch of {name}")
+            with tempfile.TemporaryDirectory() as cache:
+                spent, later = measured(name, cache)
+                if any(Path(cache).iterdir()):
+                    empty.append(spent)
+                    spent, later = measured(name, cache)
+            kept.append(spent)
+            unit.append(later)
+    show("")
+    return found, Result.of(unit)
+
+
+def without_files():
+    """The datasets that need nothing from elsewhere."""
+    names = [name for name in datasets if not datasets[name].facts.get("files")]
+    return [SMALL.get(name, name) for name in names if name not in YOURS]
+
+
+def told_beginnings(rounds):
+    found = beginnings(rounds)
+    python, torch = found["python"], found["import torch"]
+    rows = [
+        [name, spent.told(".3f"), f"{spent.over(python):.1f}", f"{spent.over(torch):.2f}"]
+        for name, spent in found.items()
+    ]
+    table(["process", "seconds", "of python", "of import torch"], rows)
+
+
+def told_batches(names, rounds):
+    found, unit = batches(names, rounds)
+    rows = []
+    for name, (empty, kept) in found.items():
+        first, again = (Result.of(spent) if spent else None for spent in (empty, kept))
+        times = [f"{spent.over(unit):,.0f}" if spent else "" for spent in (again, first)]
+        rows.append([name, again.told(".2f"), *times])
+    table(["data", "seconds", "first batch", "first time"], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Start-up as ratios.")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="two rounds, three datasets")
+    options = parser.parse_args()
+    rounds = 2 if options.quick else options.rounds
+    section(
+        "Start-up",
+        f"Fresh processes that take turns, {rounds} rounds after one that fills the system's "
+        "caches. `first image` is from the start of the explorer to the first decoded picture.",
+        f"Below, from a dataset's name to its first batch of {BATCH} in a process that has loaded "
+        "torch and untwine: in seconds, and as a multiple of the median later batch of 64-pixel "
+        "sprites in those processes. The first name that is looked up loads the declarations of "
+        "all datasets. `first time` is the multiple where an empty cache has to be filled first.",
+    )
+    told_beginnings(rounds)
+    told_batches(QUICK if options.quick else without_files(), max(2, rounds - 2))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["first-batch"]:
+        first_batch(sys.argv[2])
+    else:
+        main()
