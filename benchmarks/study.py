@@ -28,7 +28,7 @@ from untwine.spec import plan
 from untwine.study import Study, parse, resolve
 from untwine.study_report import write_study_report
 
-RUNS, STEPS = 6, 1500
+RUNS, STEPS = 6, 1000
 TIMES = 10  # how much larger the larger study is
 SEEDS = 450  # of the larger study, which makes 10,800 runs
 STUDY = """
