@@ -25,13 +25,9 @@ check: $(READY)
 docs: $(READY)
 	$(BIN)/python docs/generate.py
 
-# Ratios, each measured in one interleaved run.
+# Ratios, each measured in one interleaved run; writes benchmarks/RESULTS.md.
 bench: $(READY)
-	$(BIN)/python benchmarks/train.py
-	$(BIN)/python benchmarks/data.py
-	$(BIN)/python benchmarks/study.py
-	$(BIN)/python benchmarks/metrics.py
-	$(BIN)/python benchmarks/explorer.py
+	$(BIN)/python benchmarks/page.py
 
 # What takes minutes: the slow tests.
 reproduce: $(READY)

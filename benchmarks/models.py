@@ -10,8 +10,7 @@ which is Python and PyTorch's own bookkeeping.
 
 import argparse
 import os
-
-os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler's own messages
+from contextlib import contextmanager
 
 import torch
 from harness import interleaved, section, show, table
@@ -47,9 +46,22 @@ def multiply_adds(work):
     return counter.get_total_flops() / 2 / BATCH
 
 
+@contextmanager
+def unheard():
+    """Drop what the profiler writes to standard error by itself."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
 def shares(work):
     """{group: share of the time}, in extra steps under the profiler."""
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
+    with unheard(), profile(activities=[ProfilerActivity.CPU]) as seen:
         work()
     spent = dict.fromkeys([*GROUPS, "other operators", "outside"], 0.0)
     for event in seen.key_averages():

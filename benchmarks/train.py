@@ -6,13 +6,15 @@ eager     a loop written by hand (benchmarks/loops.py): default layout, default 
 best      the same with channels_last, fused Adam and a compiled loss
 kept      the best loop in a process whose C library keeps freed memory, as untwine's does
 trainer   untwine's own loop, with data, history and everything; `compiled` with compilation
-steps     untwine's model and optimiser alone: no data drawn, nothing recorded, saved or shown
-saving    the trainer with a progress bar and a checkpoint every ten steps, which is a hundred
-          times as often as in a run
 peak      multiply-adds per second of a large matrix product
+
+What surrounds the steps is measured in one process: the trainer against its own steps with nothing
+recorded, saved, shown or asked, and with a progress bar and a checkpoint every ten steps, which is
+a hundred times as often as in a run.
 """
 
 import argparse
+import contextlib
 import os
 import sys
 import tempfile
@@ -21,14 +23,15 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from harness import section, serve, table, take_turns
+from harness import interleaved, section, serve, table, take_turns
 from loops import BATCH, LATENT, Loop, multiply_adds
 
 import untwine
 from untwine.store import save_state
 from untwine.train import State, fit, keep_memory, loss_function
 
-SECONDS = 3.0
+SECONDS = 2.0  # of a turn
+STEPS = 60
 MODELS = ("vae", "beta-tcvae", "dip-vae-ii", "factor-vae")
 KINDS = ("eager", "best", "trainer")
 
@@ -58,8 +61,7 @@ class Turns:
             self.count += 1
             return False
         if self.until:
-            rate = self.count * BATCH / (now - self.began)
-            print(rate, file=sys.__stdout__, flush=True)  # a progress bar holds sys.stdout
+            print(self.count * BATCH / (now - self.began), flush=True)
         if not sys.stdin.readline():
             return True
         self.began, self.count = time.perf_counter(), 1
@@ -67,7 +69,7 @@ class Turns:
         return False
 
 
-def trainer(data, vae, compile, **options):
+def trainer(data, vae, compile):
     """Calls of `fit` one after another, in turns; a row of history every ten steps."""
     train = partial(fit, vae, data, batch=BATCH, compile=compile)
     train(steps=20, quiet=True)  # warm up: first steps compile and allocate
@@ -75,37 +77,51 @@ def trainer(data, vae, compile, **options):
     stop = Turns().pause
     while True:
         try:
-            train(steps=2000, stop=stop, **({"quiet": True} | options))
+            train(steps=2000, stop=stop, quiet=True)
         except KeyboardInterrupt:
             return
 
 
-def saving(data, vae):
-    """The trainer with all that a run adds."""
-    with tempfile.TemporaryDirectory() as scratch, open(os.devnull, "w") as terminal:
-        terminal.isatty = lambda: True
-        sys.stderr = terminal
+def overhead(size, rounds):
+    """A sentence on what surrounds the steps, measured in turns in this process."""
+    data, vae = build(size)
+    train = partial(fit, vae, data, steps=STEPS, batch=BATCH)
+    with tempfile.TemporaryDirectory() as scratch:
 
         def checkpoint(state):
             save_state(Path(scratch), state.step, *state.pack())
 
-        trainer(data, vae, "no", quiet=False, checkpoint=checkpoint, checkpoint_every=10)
+        def saving():
+            with open(os.devnull, "w") as terminal, contextlib.redirect_stderr(terminal):
+                terminal.isatty = lambda: True
+                train(checkpoint=checkpoint, checkpoint_every=10)
+
+        works = {"steps": steps_alone(data, vae), "trainer": partial(train, quiet=True)}
+        found = interleaved({**works, "saving": saving}, rounds)
+    alone, ours, saved = found.values()
+    each = (saved.median - ours.median) / alone.median / 100
+    return (
+        f"{STEPS} steps of the trainer, with a row of history every ten, take "
+        f"{ours.over(alone) - 1:+.1%} of the time of the steps alone ({alone.told('.2f')} and "
+        f"{ours.told('.2f')} s); a checkpoint every thousand steps and a progress bar "
+        f"{each:+.2%} more (with one every ten {saved.told('.2f')} s)."
+    )
 
 
 def steps_alone(data, vae):
-    """What no trainer can do without: the pass, its gradients and the optimiser."""
-    keep_memory()
-    vae.train()
-    state, losses = State(vae, 1e-4), loss_function(vae, compiled=False)
-    x, clock = data.take(list(range(0, BATCH * 1000, 1000))), torch.zeros((), dtype=torch.long)
+    """What no trainer can do without: the data, the pass, its gradients and the optimiser."""
+    state, losses = State(vae.train(), 1e-4), loss_function(vae, compiled=False)
+    order, clock = data.batches(BATCH, 0, torch.device("cpu")), torch.zeros((), dtype=torch.long)
 
-    def step():
-        terms, _ = losses(x, None, clock)
-        state.main.zero_grad(set_to_none=True)
-        terms["loss"].backward(inputs=state.parameters)
-        state.main.step()
+    def work():
+        for number in range(STEPS):
+            given = data.batch(order.at(number), clock)
+            terms, _ = losses(given.x, given.group, given.step)
+            state.main.zero_grad(set_to_none=True)
+            terms["loss"].backward(inputs=state.parameters)
+            state.main.step()
 
-    return step
+    return work
 
 
 def peak():
@@ -130,25 +146,20 @@ def contender(kind, size, name):
             keep_memory()
         step = Loop(name, int(size), best=kind != "eager").step
         serve(lambda: repeat(step))
-    elif kind == "steps":
-        step = steps_alone(*build(int(size), name))
-        serve(lambda: repeat(step))
-    elif kind == "saving":
-        saving(*build(int(size), name))
     else:
         trainer(*build(int(size), name), "yes" if kind == "compiled" else "no")
 
 
 def compare(size, models, rounds):
-    """A table of trainers against loops by hand, and a line on what surrounds the steps."""
+    """A table of trainers against loops by hand."""
     names = [f"{kind} {size} {model}" for model in models for kind in KINDS]
-    extra = [f"{kind} {size} vae" for kind in ("kept", "compiled", "steps", "saving")]
+    extra = [f"{kind} {size} vae" for kind in ("kept", "compiled")]
     top = f"peak {size} -"
     found = take_turns(__file__, [*names, *extra, top], rounds)
     work = multiply_adds(size)
     print(f"{size} x {size} pixels, {work / 1e6:.1f} million multiply-adds per image of a VAE:\n")
     rows = []
-    for name in [*names, *extra[:2]]:
+    for name in [*names, *extra]:
         kind, _, model = name.split()
         eager, best = found[f"eager {size} {model}"], found[f"best {size} {model}"]
         here = found[name]
@@ -158,15 +169,7 @@ def compare(size, models, rounds):
             [model, kind, here.told(), f"{here.over(eager):.2f}", f"{here.over(best):.2f}", told]
         )
     table(["model", "loop", "images/s", "of eager", "of best", "of peak"], rows)
-    alone, ours, saved = (found[f"{kind} {size} vae"] for kind in ("steps", "trainer", "saving"))
-    around, each = 1 - ours.over(alone), (1 / saved.median - 1 / ours.median) * alone.median / 100
-    print(
-        f"Drawing data, history and questions take {around:.1%} of the steps alone "
-        f"({alone.told()} images/s); checkpoints every thousand steps and a progress bar "
-        f"{each:.1%} more (with one every ten steps {saved.told()} images/s). "
-        f"The peak is {2 * found[top].median / 1e9:.0f} GFLOP/s.\n",
-        flush=True,
-    )
+    print(f"The peak is {2 * found[top].median / 1e9:.0f} GFLOP/s. {overhead(size, rounds)}\n")
 
 
 def main():
