@@ -1,11 +1,13 @@
 """Training speed against other libraries, each by its own trainer in an environment of its own.
 
-python benchmarks/peers.py [--rounds 7] [--quick]
+python benchmarks/peers.py [--rounds 5] [--quick]
 
 The first call makes a virtual environment for each peer under .cache/peers and installs the peer
 there with the torch version that untwine has; later calls use it again. Contenders train the same
 network on the same images with the same numbers (`peers/network.py`), one script each
 (`peers/NAME_trainer.py`), and take turns after a step of their optimiser (`peers/contender.py`).
+Every round starts them anew: how much memory goes back to the system after a step, and is faulted
+in again in the next, stays the same within a process but differs much from one to another.
 """
 
 import argparse
@@ -18,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from harness import section, show, table, take_turns
+from harness import Result, section, show, table, take_turns
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent / ".cache" / "peers"
@@ -83,9 +85,10 @@ WORK = f"""Sprites of 64x64x1, batch 64, the network conv-k4 with 10 latents, Ad
 Bernoulli likelihood, fp32, two threads. Each peer has the same layers in plain torch and trains by
 its own trainer as its documentation shows, with fused Adam, without progress bars and checkpoints,
 on {IMAGES:,} images in memory; untwine trains by `fit` on sprites that it draws itself. Images are
-counted from one step of the optimiser to another, start and set-up left out. FactorVAE counts the
-images of the VAE only; both libraries encode as many again for the permuted codes. Where memory is
-kept, the C library is told to keep what is freed, which untwine does by itself."""
+counted from one step of the optimiser to another, start and set-up left out, in a new process for
+each turn. FactorVAE counts the images of the VAE only; both libraries encode as many again for the
+permuted codes. Where memory is kept, the C library is told to keep what is freed, which untwine
+does by itself; where it is not, a peer's rate depends on how its heap happens to lie."""
 
 NOT_COMPARED = """Not compared: disentanglement_lib needs TensorFlow 1.14, which pip does not find
 for this Python; lightning-bolts and autoencoders have no Bernoulli likelihood, and the former no
@@ -116,12 +119,17 @@ def contenders(model, peers):
     }
 
 
+def measured(names, rounds):
+    """{words: Result} of one turn in each of several processes."""
+    turns = [take_turns(CONTENDER, names, 1, python=names) for _ in range(rounds)]
+    return {words: Result.of([turn[words].median for turn in turns]) for words in names}
+
+
 def rows(model, peers, rounds):
     """One row for each contender; they take turns."""
     about = {p.name: (p.requirements[0].replace("==", " "), p.torch()) for p in peers}
     about["untwine"] = f"untwine {version('untwine')}", version("torch")
-    names = contenders(model, peers)
-    found = take_turns(CONTENDER, names, rounds, python=names)
+    found = measured(contenders(model, peers), rounds)
     ours = found[f"untwine {model}"]
     for words, result in found.items():
         name, _, *kept = words.split()
@@ -137,7 +145,7 @@ def rows(model, peers, rounds):
 
 def main():
     parser = argparse.ArgumentParser(description="Training speed against other libraries.")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="two rounds")
     options = parser.parse_args()
     os.environ["TQDM_DISABLE"] = "1"  # no progress bars of the peers

@@ -23,7 +23,7 @@ import torch
 from network import BATCH
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-SECONDS, WARM_UP, THREADS = 3.0, 10, 2
+SECONDS, WARM_UP, THREADS = 2.0, 6, 2
 IMAGES = Path(__file__).parents[2] / ".cache" / "peers" / "sprites.npy"  # (N, 64, 64) of 0 and 1
 
 
