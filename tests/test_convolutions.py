@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.func import functional_call, grad, stack_module_state, vmap
 
 from untwine.parts.convolutions import FEW, UpConvolution
 
@@ -71,3 +72,20 @@ def test_other_kinds_are_left_to_pytorch(arguments):
     x = torch.rand(2, 4, 5, 5)
     plain = nn.functional.conv_transpose2d(x, layer.weight, layer.bias, **arguments)
     assert torch.equal(layer(x), plain)
+
+
+@pytest.mark.parametrize("out", [1, FEW + 1])
+def test_several_models_at_once(out):
+    """As `torch.func` stacks them: every model's gradient is its own."""
+    layers = [UpConvolution(3, out, 4, 2, 1) for _ in range(2)]
+    x = torch.rand(2, 5, 3, 4, 4)  # a batch for each
+    parameters, _ = stack_module_state(layers)
+
+    def loss(parameters, x):
+        return functional_call(layers[0], parameters, x).square().sum()
+
+    together = vmap(grad(loss))(parameters, x)
+    for i, layer in enumerate(layers):
+        layer(x[i]).square().sum().backward()
+        torch.testing.assert_close(together["weight"][i], layer.weight.grad)
+        torch.testing.assert_close(together["bias"][i], layer.bias.grad)

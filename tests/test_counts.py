@@ -258,7 +258,6 @@ def test_what_metrics_ask_for_is_computed_once(need, encoded, decoded, passes, t
     assert counts == {"encoder": 512 * encoded, "decoder": 512 * decoded}
 
 
-@pytest.mark.xfail(strict=True, reason="every draw encodes its images again")
 def test_importance_weights_encode_each_image_once(passes, tiny):
     model, counts = passes
     Representation(model, tiny, n=64).log_weights(draws=3)

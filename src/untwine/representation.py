@@ -165,10 +165,7 @@ class Representation:
 
     def log_weights(self, draws: int) -> Floats:
         """(M, draws) logarithms of importance weights, whose mean estimates the likelihood."""
-
-        def weigh(x: torch.Tensor) -> torch.Tensor:
-            return torch.stack([self.model.log_likelihood(x, samples=1) for _ in range(draws)], 1)
-
+        weigh = functools.partial(self.model.log_weights, samples=draws)
         with forked(mix(self.seed, 4)):
             return self._each(self._some[:MOST_WEIGHED], "weighing", weigh)
 

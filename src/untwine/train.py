@@ -72,10 +72,11 @@ class State:
 
     def require_finite(self) -> None:
         """Stop at the first sign of NaN or infinity in the terms or the weights."""
-        sums = self.pending.tolist()
-        bad = [n for n, v in zip(self.names, sums, strict=True) if v - v != 0]
-        if not bad and bool(torch.stack([p.isfinite().all() for p in self.parameters]).all()):
+        whole = torch.stack([p.isfinite().all() for p in self.parameters]).all()
+        *finite, weights = torch.cat([self.pending.isfinite(), whole[None]]).tolist()
+        if all(finite) and weights:
             return
+        bad = [name for name, good in zip(self.names, finite, strict=True) if not good]
         first = self.step - self.pending_steps + 1
         what = f"{' and '.join(bad)} became NaN or infinite" if bad else "the weights diverged"
         raise RunError(
@@ -252,8 +253,8 @@ def pick_device(name: str) -> torch.device:
 def compile_pays(pixels: int, device: torch.device, choice: Compile) -> bool:
     """Whether to compile, for a run that sees so many pixels.
 
-    Never decided by a clock, so that the same run decides alike each time. On a CPU the plain loop
-    is as fast (`benchmarks/train.py`), so it is compiled there only when asked for.
+    Never decided by a clock, so that the same run decides alike each time. On a CPU compiling gains
+    little or nothing (`benchmarks/train.py`), so it is done there only when asked for.
     """
     if choice != "auto":
         return choice == "yes"

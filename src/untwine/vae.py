@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import partial, reduce
 
 import torch
 from torch import Tensor, nn
@@ -81,25 +81,26 @@ class VAE(nn.Module):
         self.mapping, self.decoder, self.likelihood = mapping, decoder, likelihood
         self.objective = objective
 
-    def trace(self, batch: Batch, *, mean: bool = False) -> Trace:
+    def trace(self, batch: Batch, *, mean: bool = False, features: Tensor | None = None) -> Trace:
         """One pass, with everything it computed.
 
         With `mean` the code and what is decoded from it are deterministic; a KL that is estimated
-        from a sample still is.
+        from a sample still is. With `features` the encoder has been through with the batch already.
         """
-        target, latents, z = self.infer(batch, mean=mean)
+        target, latents, z = self.infer(batch, mean=mean, features=features)
         w, facts = self.mapping(z)
         px = self.likelihood.observe(self.decoder(w))
         return Trace(batch, target, latents, z, w, px, facts)
 
     def infer(
-        self, batch: Batch, *, mean: bool = False
+        self, batch: Batch, *, mean: bool = False, features: Tensor | None = None
     ) -> tuple[Tensor, dict[str, Latent], Tensor]:
         """The first half of a pass: the target, the latents, and the code z (B, D)."""
         x, target = self.corruption(batch.x)
         if self.training and self.draws > 1:
             x, target, batch = _repeated(x, target, batch, self.draws)
-        latents = self.latents(self.encoder(x), batch, self.encoder, mean=mean)
+        h = self.encoder(x) if features is None else features
+        latents = self.latents(h, batch, self.encoder, mean=mean)
         z = [latent.per_example(mean=mean) for latent in latents.values() if latent.decoded]
         return target, latents, torch.cat(z, -1)
 
@@ -204,14 +205,20 @@ class VAE(nn.Module):
 
         log (1/K) Σ_k p(x|z_k) p(z_k) / q(z_k|x): a lower bound in expectation, tight as K grows.
         """
+        with forked(seed):
+            weights = self.log_weights(x, samples)
+        return reduce(torch.logaddexp, weights.unbind(1)) - math.log(samples)
+
+    @torch.no_grad()
+    def log_weights(self, x: Tensor, samples: int) -> Tensor:
+        """(B, K) log p(x|z_k) p(z_k) / q(z_k|x) of samples from the posterior."""
         if samples < 1:
-            raise ParameterError(f"log_likelihood needs at least 1 sample, not {samples}")
+            raise ParameterError(f"importance weights need at least 1 sample, not {samples}")
         batch = self.given(x)
-        with evaluation(self), forked(seed):
-            total = batch.x.new_full((len(x),), -torch.inf)
-            for _ in range(samples):
-                total = torch.logaddexp(total, self.trace(batch).log_weight())
-        return total - math.log(samples)
+        with evaluation(self):
+            features = self.encoder(batch.x)
+            traces = (self.trace(batch, features=features) for _ in range(samples))
+            return torch.stack([trace.log_weight() for trace in traces], 1)
 
 
 @dataclass(frozen=True)

@@ -39,20 +39,19 @@ class UpConvolution(nn.ConvTranspose2d):
 class _Transposed(torch.autograd.Function):
     """A transposed convolution whose way back is made of plain ones."""
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        stride: Pair,
-        padding: Pair,
-        extra: Pair,
+        x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair, extra: Pair
     ) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.stride, ctx.padding = stride, padding
         way = _folded if weight.shape[1] <= FEW else F.conv_transpose2d
         return way(x, weight, bias, stride, padding, extra)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, weight, _, ctx.stride, ctx.padding, _ = inputs
+        ctx.save_for_backward(x, weight)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
