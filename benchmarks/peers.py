@@ -120,9 +120,13 @@ def contenders(model, peers):
 
 
 def measured(names, rounds):
-    """{words: Result} of one turn in each of several processes."""
-    turns = [take_turns(CONTENDER, names, 1, python=names) for _ in range(rounds)]
-    return {words: Result.of([turn[words].median for turn in turns]) for words in names}
+    """{words: Result}; a turn is a process of its own, so that none is in another's way."""
+    rates = {words: [] for words in names}
+    for _ in range(rounds):
+        for words in names:
+            turn = take_turns(CONTENDER, [words], 1, python=names)
+            rates[words].append(turn[words].median)
+    return {words: Result.of(values) for words, values in rates.items()}
 
 
 def rows(model, peers, rounds):
