@@ -6,8 +6,8 @@ import ctypes
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -31,8 +31,10 @@ COMPILE_PAYS = 2e10
 class State:
     """All that training needs to go on exactly where it stopped."""
 
-    def __init__(self, model: VAE, lr: float) -> None:
-        self.model = model
+    def __init__(
+        self, model: VAE, lr: float, generator: torch.Generator = torch.default_generator
+    ) -> None:
+        self.model, self.generator = model, generator
         self.adversaries = model.objective.adversaries()
         owned = {id(p) for adversary in self.adversaries for p in adversary.parameters()}
         self.parameters = [p for p in model.parameters() if p.requires_grad and id(p) not in owned]
@@ -44,7 +46,9 @@ class State:
         self.step = 0
         self.history: list[Row] = []
         self.names = ["loss", *model.objective.terms]
-        self.pending = torch.zeros(len(self.names), device=self.parameters[0].device)
+        place = self.parameters[0].device
+        self.clock = torch.zeros((), dtype=torch.long, device=place)  # the step, for what anneals
+        self.pending = torch.zeros(len(self.names), device=place)
         self.pending_steps = 0
 
     def step_adversaries(self, z: Tensor, other: Tensor) -> None:
@@ -55,8 +59,13 @@ class State:
             optimiser.step()
 
     def record(self, terms: dict[str, Tensor]) -> None:
-        """Count one step and add its terms to the row in the making, without waiting for them."""
+        """Add the terms of a step to the row in the making, without waiting for them."""
         self.pending += torch.stack([terms[name].detach() for name in self.names])
+        self.count()
+
+    def count(self) -> None:
+        """One step more."""
+        self.clock += 1
         self.pending_steps += 1
         self.step += 1
 
@@ -94,7 +103,7 @@ class State:
             for p, values in optimiser.state_dict()["state"].items():
                 tensors |= {f"optimiser.{i}.{p}.{k}": v for k, v in values.items()}
         tensors["pending"] = self.pending
-        tensors["rng.cpu"] = torch.get_rng_state()
+        tensors["rng.cpu"] = self.generator.get_state()
         if self.pending.device.type != "cpu":
             tensors["rng.device"] = torch.get_device_module(self.pending.device).get_rng_state()
         facts = {
@@ -123,10 +132,11 @@ class State:
                 for key in ("exp_avg", "exp_avg_sq"):
                     values[key] = torch.empty_like(p).copy_(values[key])
         self.pending.copy_(tensors["pending"])
-        torch.set_rng_state(tensors["rng.cpu"].cpu())
+        self.generator.set_state(tensors["rng.cpu"].cpu())
         if "rng.device" in tensors:
             torch.get_device_module(self.pending.device).set_rng_state(tensors["rng.device"].cpu())
         self.step, self.pending_steps = facts["step"], facts["pending_steps"]
+        self.clock.fill_(self.step)
         self.history = list(facts["history"])
 
 
@@ -180,45 +190,98 @@ def fit(
         )
     keep_memory()
     model.to(place)
-    data = data.to(place)
-    order = data.batches(batch, mix(seed, 0), place)
-    second = data.batches(batch, mix(seed, 1), place)
-    log_every = max(10, steps // 200)
-    state = State(model, lr)
-    clock = torch.zeros((), dtype=torch.long, device=place)
+    compiled = compile_pays(steps * batch * data.shape.numel(), place, compile)
     with forked(seed), progress(steps, "training", quiet=quiet) as show:
-        pixels = steps * batch * data.shape.numel()
-        losses = loss_function(model, compile_pays(pixels, place, compile))
+        work = Single(model, data.to(place), batch=batch, lr=lr, seed=seed, compiled=compiled)
         if resume:
-            state.unpack(*resume)
-        clock.fill_(state.step)
-        start, began = state.step, time.monotonic()
-        model.train()
-        while state.step < steps:
-            if stop():
-                if checkpoint:
-                    state.require_finite()
-                    checkpoint(state)
-                raise KeyboardInterrupt
-            given = data.batch(order.at(state.step), clock)
-            terms, z = losses(given.x, given.group, given.step)
-            state.main.zero_grad(set_to_none=True)
-            terms["loss"].backward(inputs=state.parameters)
-            state.main.step()
-            if state.adversaries:
-                with forked(mix(seed, 2, state.step)):  # draws nothing from the model's stream
-                    other = independent_codes(model, data.batch(second.at(state.step), clock))
-                    state.step_adversaries(z, other)
-            state.record(terms)
-            clock += 1
-            if state.step % log_every == 0 or state.step == steps:
-                row = state.close_row()
-                rate = (state.step - start) * batch / (time.monotonic() - began)
-                show(state.step, describe(row, rate))
-            if checkpoint and state.step % checkpoint_every == 0 and state.step < steps:
+            work.state.unpack(*resume)
+        loop(
+            work,
+            steps,
+            show=lambda step, row, rate: show(step, describe(row, rate * batch)),
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            stop=stop,
+        )
+    return work.state.history
+
+
+class Steps(Protocol):
+    """One model, or several that take their steps together."""
+
+    @property
+    def states(self) -> Sequence[State]: ...
+
+    def advance(self) -> None:
+        """One step of every model, which its state has counted afterwards."""
+        ...
+
+
+def loop(
+    work: Steps,
+    steps: int,
+    *,
+    show: Callable[[int, Row, float], None] = lambda step, row, rate: None,
+    checkpoint: Callable[[State], None] | None = None,
+    checkpoint_every: int = 1000,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Take steps until there are so many.
+
+    Args:
+        work: what takes the steps.
+        steps: all of them, those before an interruption included.
+        show: told the step, the newest row of the first model and steps per second.
+        checkpoint: see `fit`, and so the rest.
+    """
+    first, began = work.states[0], time.monotonic()
+    start, log_every = first.step, max(10, steps // 200)
+
+    def keep() -> None:
+        if checkpoint:
+            for state in work.states:
                 state.require_finite()
+            for state in work.states:
                 checkpoint(state)
-    return state.history
+
+    while first.step < steps:
+        if stop():
+            keep()
+            raise KeyboardInterrupt
+        work.advance()
+        if first.step % log_every == 0 or first.step == steps:
+            rows = [state.close_row() for state in work.states]
+            show(first.step, rows[0], (first.step - start) / (time.monotonic() - began))
+        if first.step % checkpoint_every == 0 and first.step < steps:
+            keep()
+
+
+class Single:
+    """One model on its own; its noise comes from the generator of the process."""
+
+    def __init__(
+        self, model: VAE, data: Dataset, *, batch: int, lr: float, seed: int, compiled: bool = False
+    ) -> None:
+        self.model, self.data, self.seed = model.train(), data, seed
+        self.state = State(model, lr)
+        self.states = [self.state]
+        place = self.state.clock.device
+        self.order = data.batches(batch, mix(seed, 0), place)
+        self.second = data.batches(batch, mix(seed, 1), place)
+        self.losses = loss_function(model, compiled)
+
+    def advance(self) -> None:
+        state = self.state
+        given = self.data.batch(self.order.at(state.step), state.clock)
+        terms, z = self.losses(given.x, given.group, given.step)
+        state.main.zero_grad(set_to_none=True)
+        terms["loss"].backward(inputs=state.parameters)
+        state.main.step()
+        if state.adversaries:
+            with forked(mix(self.seed, 2, state.step)):  # draws nothing from the model's stream
+                another = self.data.batch(self.second.at(state.step), state.clock)
+                state.step_adversaries(z, independent_codes(self.model, another))
+        state.record(terms)
 
 
 @torch.no_grad()
