@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from untwine.errors import DataError, ParameterError, RunError
-from untwine.jobs import Job, complete, is_complete, note_failure, told
+from untwine.jobs import Job, complete, grouped, is_complete, note_failure, told
 from untwine.launch import Event, Ledger, Message, Outcome, attempted, stopped_by_signals
 from untwine.mirror import is_address, mirrored, pull, send
 from untwine.monitor import monitor
@@ -54,6 +54,8 @@ def launch_on_ray(
     else:
         jobs = [replace(job, out=str(Path(runs or job.out).expanduser().resolve())) for job in jobs]
     todo = [job for job in jobs if not is_complete(job)]
+    if not is_address(runs):  # the directory of one run alone is mirrored
+        todo = grouped(todo, workers or int(ray.cluster_resources().get("CPU", 1)))
     task = ray.remote(max_retries=0, num_gpus=gpus)(_do)  # the ledger counts attempts
 
     def submit(job: Job) -> Any:

@@ -9,8 +9,8 @@ import functools
 import os
 import traceback
 import zipfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,10 @@ from untwine.runs import is_finished, open_run, read_scores, run
 from untwine.scoring import evaluate_run, kept_params
 from untwine.spec import Run
 from untwine.store import write_atomically, write_json
+from untwine.together import pays, run_together
+from untwine.train import pick_device
 
+MOST_SEEDS = 8  # trained at a time; sixteen are hardly faster (benchmarks/many.py)
 KEPT = 1_000  # examples whose codes are kept for comparisons between models
 
 
@@ -39,6 +42,7 @@ class Job:
     threads: int = 1
     device: str = "cpu"
     checkpoint_every: int = 1_000
+    beside: tuple[int, ...] = ()  # seeds of other jobs that are trained along with this one
 
     @property
     def path(self) -> Path:
@@ -54,18 +58,56 @@ class Job:
         """The metrics of the model alone."""
         return tuple(name for name in self.metrics if _chosen(name).name != "udr")
 
+    @property
+    def others(self) -> list[Job]:
+        """The jobs that are trained along."""
+        specs = (replace(self.spec, seed=seed) for seed in self.beside)
+        return [replace(self, spec=spec, beside=()) for spec in specs]
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "spec": self.spec.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Job:
-        return cls(**{**data, "spec": Run.from_json(data["spec"]), "metrics": (*data["metrics"],)})
+        lists = {name: tuple(data[name]) for name in ("metrics", "beside")}
+        return cls(**{**data, **lists, "spec": Run.from_json(data["spec"])})
+
+
+def grouped(jobs: Sequence[Job], workers: int) -> list[Job]:
+    """The same jobs, with seeds that are faster together given to one of them, which comes first.
+
+    The others find their run trained and have it scored. Groups are no larger than leaves every
+    worker one.
+    """
+    alike: dict[tuple[str, str], list[Job]] = {}
+    for job in jobs:
+        if not is_finished(job.path):
+            alike.setdefault((job.out, replace(job.spec, seed=0).hash), []).append(job)
+    groups = [group for group in alike.values() if len(group) > 1 and _is_faster_beside(group[0])]
+    size = min(MOST_SEEDS, sum(map(len, groups)) // workers)
+    if size < 2:
+        return [*jobs]
+    leaders: list[Job] = []
+    for group in groups:
+        parts = -(-len(group) // size)
+        for k in range(parts):
+            first, *rest = group[k::parts]
+            leaders.append(replace(first, beside=tuple(job.spec.seed for job in rest)))
+    leading = {leader.path for leader in leaders}
+    return [*leaders, *(job for job in jobs if job.path not in leading)]
+
+
+def _is_faster_beside(job: Job) -> bool:
+    return pick_device(job.device).type == "cpu" and job.threads == 1 and pays(job.spec)
 
 
 def complete(job: Job) -> Path:
     """Do what is left to do of a job; what is there already is not done again."""
     os.environ["NUMBA_NUM_THREADS"] = str(job.threads)  # read when it is first imported
     with threadpool_limits(job.threads), computing_threads(job.threads):
+        if job.beside:
+            specs = [job.spec, *(other.spec for other in job.others)]
+            run_together(specs, job.out, checkpoint_every=job.checkpoint_every)
         path = run(
             job.spec,
             job.out,

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
@@ -58,7 +58,8 @@ class Ledger:
     """What is left to do, and how what was done ended.
 
     A run that another process works on waits until another job has ended here, and is then tried
-    again; when all that is left waits so, there is nothing to do here.
+    again; when all that is left waits so, there is nothing to do here. What is tried again after a
+    failure is tried alone.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Ledger:
             self.outcome.done.append(job)
         elif attempt < self._retries and kind != "refused":
             kind = "retry"
-            self._left.append((job, attempt + 1, 0.0))
+            self._left.append((replace(job, beside=()), attempt + 1, 0.0))
         else:
             kind = "failed"
             self._note(job, attempt + 1, reason)

@@ -7,9 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from untwine.jobs import Job
 from untwine.launch import Event, Watch
+from untwine.runs import is_finished
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,6 +31,7 @@ class Tally:
     retried: int = 0
     began: float = field(default_factory=time.monotonic)
     finished_here: int = 0
+    trained: set[Path] = field(default_factory=set[Path])  # beside others, and not yet scored
     running: dict[int, Event] = field(default_factory=dict[int, Event])
     speeds: dict[int, float] = field(default_factory=dict[int, float])  # images/s by worker
     _marks: dict[int, tuple[str, int, float]] = field(
@@ -41,10 +45,17 @@ class Tally:
             return
         self.running.pop(event.worker, None)
         self.speeds.pop(event.worker, None)
-        self.done += event.kind == "done"
-        self.finished_here += event.kind == "done"
+        if event.kind == "done":
+            self._finish(event.job)
         self.failed += event.kind == "failed"
         self.retried += event.kind == "retry"
+
+    def _finish(self, job: Job) -> None:
+        """Count a run, and those that were trained along with it when that was done."""
+        beside = {other.path for other in job.others if is_finished(other.path)}
+        self.done += 1
+        self.finished_here += len(beside) + (job.path not in self.trained)
+        self.trained = (self.trained | beside) - {job.path}
 
     def _measure(self, event: Event) -> None:
         """Images per second of a worker, between two reports of the same training."""
@@ -64,7 +75,7 @@ class Tally:
         if not self.finished_here:
             return None
         each = (time.monotonic() - self.began) / self.finished_here
-        return each * (self.total - self.done - self.failed)
+        return each * (self.total - self.done - self.failed - len(self.trained))
 
     def summary(self) -> str:
         parts = [

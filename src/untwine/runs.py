@@ -88,7 +88,7 @@ def run(
     with locked(path), interruptible() as stop:
         if is_finished(path):  # by another process, in the meantime
             return path
-        how = _start(path, spec, device, threads, compile)
+        how = begin_run(path, spec, device, threads, compile)
         resume = latest_state(path / "states", warn)
         began = time.monotonic() - (resume[1]["seconds"] if resume else 0)
         with computing_threads(how["threads"]), keeping(path):
@@ -102,16 +102,16 @@ def run(
                 device=how["device"],
                 compile=how["compile"],
                 resume=resume,
-                checkpoint=lambda state: _checkpoint(path, state, time.monotonic() - began),
+                checkpoint=lambda state: save_progress(path, state, time.monotonic() - began),
                 checkpoint_every=checkpoint_every,
                 stop=stop,
                 quiet=quiet,
             )
-        _finish(path, spec, model, history, time.monotonic() - began)
+        finish_run(path, spec, model, history, time.monotonic() - began)
     return path
 
 
-def _start(
+def begin_run(
     path: Path, spec: Run, device: str, threads: int | None, compile: Compile
 ) -> dict[str, Any]:
     """How the run is computed: as it was started, or as asked for now."""
@@ -167,12 +167,14 @@ def keeping(path: Path) -> Iterator[None]:
         raise RunError(f"{error}{where}") from None
 
 
-def _checkpoint(path: Path, state: State, seconds: float) -> None:
+def save_progress(path: Path, state: State, seconds: float) -> None:
+    """Write the state of a run that was computed for so many seconds."""
     tensors, facts = state.pack()
     save_state(path / "states", state.step, tensors, {**facts, "seconds": seconds})
 
 
-def _finish(path: Path, spec: Run, model: VAE, history: list[Row], seconds: float) -> None:
+def finish_run(path: Path, spec: Run, model: VAE, history: list[Row], seconds: float) -> None:
+    """Write what came out; a run that has its done.json is finished."""
     content = save_tensors(plain(model.state_dict()))
     write_bytes(path / "model.safetensors", content)
     write_bytes(path / "history.csv", _csv(history).encode())

@@ -87,13 +87,18 @@ def plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def latest_state(
-    folder: Path, warn: Callable[[str], None]
+    folder: Path, warn: Callable[[str], None], *, until: int | None = None
 ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """The newest training state that is whole; damaged ones are named and passed over."""
+    """The newest training state that is whole, and of no later step than `until`.
+
+    Damaged ones are named and passed over.
+    """
     from safetensors import safe_open
     from safetensors.torch import load
 
     for path in states(folder):
+        if until is not None and step_of(path) > until:
+            continue
         content = path.read_bytes()
         if sha256(content)[:16] == path.stem.partition("-")[2]:
             with safe_open(path, framework="pt") as opened:

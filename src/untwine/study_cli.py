@@ -159,14 +159,14 @@ def run_here(
     """Do what is left of a study in processes on this machine."""
     import os
 
-    from untwine.jobs import is_complete
+    from untwine.jobs import grouped, is_complete
     from untwine.launch import launch, stopped_by_signals
     from untwine.monitor import monitor
 
-    jobs = folder.jobs(**how)
-    todo = [job for job in jobs if not is_complete(job)]
+    jobs, workers = folder.jobs(**how), workers or os.cpu_count() or 1
+    todo = grouped([job for job in jobs if not is_complete(job)], workers)
     with stopped_by_signals(), monitor(len(jobs), len(jobs) - len(todo), quiet=quiet) as watch:
-        return launch(todo, workers=workers or os.cpu_count() or 1, retries=retries, watch=watch)
+        return launch(todo, workers=workers, retries=retries, watch=watch)
 
 
 def tell_outcome(outcome: "Outcome", path: Path, planned: int) -> None:

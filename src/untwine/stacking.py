@@ -1,0 +1,445 @@
+"""Several seeds of one model trained at once, each bit for bit as it would be alone.
+
+The step of one model, there and back, is recorded as a list of tensor operations. Each is then done
+for all seeds by one operation on stacked tensors, where that gives the bits of one operation per
+seed, and per seed where it does not. What runs has neither layers nor a graph of gradients, and the
+cost of calling an operation is paid once for all: what small models spend most of their time on.
+
+Which bits an operation gives depends on its kernel, that on shapes and not on values, so it is
+found out by trying (`Recording.compare`), and by reason where trying could miss it (`has_tails`).
+The noise of a seed comes from a generator of its own by the call that a single run makes, its
+batches likewise, and Adam sees the weights of every seed as tensors of their own. Before anything
+is trained a few steps are taken in both ways on copies (`require_same`).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim import Adam
+from torch.utils._pytree import tree_leaves, tree_map
+
+from untwine.data import Dataset, mix
+from untwine.records import Batch
+from untwine.train import Single, State, keep_memory
+from untwine.vae import VAE, forked
+
+aten = torch.ops.aten
+TRIALS = 8  # batches on which the ways to do an operation are compared
+SAME_STEPS = 5  # steps that are taken in both ways
+VECTOR = 64  # values that the widest loops of kernels take at a time; fewer are left for the tail
+
+Values = dict[Node, Any]  # of operations
+Way = Callable[[Node, Values], Any]  # to do an operation for all models; None if it cannot be done
+
+DRAWS: dict[Any, Callable[..., Tensor]] = {
+    aten.rand.default: torch.rand,
+    aten.rand_like.default: torch.rand,
+    aten.randn.default: torch.randn,
+    aten.randn_like.default: torch.randn,
+}
+RULES: dict[Any, Callable[..., Tensor]] = {  # where the rule of vmap rounds otherwise
+    aten.addmm.default: lambda bias, a, b: torch.baddbmm(bias[:, None], a, b),
+    aten.binary_cross_entropy_with_logits.default: aten.binary_cross_entropy_with_logits.default,
+}
+SUMS = {
+    aten.addmm.default, aten.baddbmm.default, aten.bmm.default, aten.mean.default, aten.mean.dim,
+    aten.mm.default, aten.sum.default, aten.sum.dim_IntList,
+}  # fmt: skip
+EXACT = {  # values are moved, or each is rounded once and correctly
+    operator.getitem, aten._to_copy.default, aten._unsafe_view.default, aten.abs.default,
+    aten.add.Scalar, aten.add.Tensor, aten.amax.default, aten.amin.default, aten.cat.default,
+    aten.clamp.default, aten.clone.default, aten.diag_embed.default, aten.diagonal.default,
+    aten.diagonal_backward.default, aten.div.Scalar, aten.div.Tensor, aten.eq.Scalar,
+    aten.eq.Tensor, aten.expand.default, aten.gather.default, aten.ge.Scalar, aten.ge.Tensor,
+    aten.gt.Scalar, aten.gt.Tensor, aten.index.Tensor, aten.le.Scalar, aten.le.Tensor,
+    aten.lift_fresh_copy.default, aten.lt.Scalar, aten.lt.Tensor, aten.masked_fill.Scalar,
+    aten.mul.Scalar, aten.mul.Tensor, aten.neg.default, aten.new_full.default,
+    aten.new_zeros.default, aten.ones_like.default, aten.permute.default, aten.relu.default,
+    aten.rsub.Scalar, aten.select.int, aten.select_backward.default, aten.sgn.default,
+    aten.slice.Tensor, aten.slice_backward.default, aten.split.Tensor,
+    aten.split_with_sizes.default, aten.sqrt.default, aten.squeeze.default, aten.squeeze.dim,
+    aten.stack.default, aten.sub.Scalar, aten.sub.Tensor, aten.t.default,
+    aten.threshold_backward.default, aten.transpose.int, aten.triu.default, aten.unbind.int,
+    aten.unsqueeze.default, aten.view.default, aten.where.self, aten.zeros_like.default,
+}  # fmt: skip
+
+
+class Unlike(Exception):
+    """These models cannot be trained together with the results of single runs."""
+
+
+def stacked(
+    models: Sequence[VAE],
+    data: Dataset,
+    seeds: Sequence[int],
+    *,
+    batch: int,
+    lr: float,
+    resume: Sequence[tuple[dict[str, Tensor], dict[str, Any]]] = (),
+) -> Stack:
+    """Models that differ in weights and seeds alone, to be trained together on a CPU.
+
+    `Unlike` are adversaries, running statistics, buffers that differ, parameters that the loss does
+    not need, random numbers that are neither normal nor uniform, and what rounds otherwise. Threads
+    change rounding too; only one at a time is meant.
+
+    Args:
+        models: left as they are if they are unlike, or else changed in place by every step.
+        data: what all are trained on.
+        seeds: of each model's order of the data and noise, as for `fit`.
+        batch: examples per step and model.
+        lr: learning rate.
+        resume: what `State.pack` gave of each, to go on from there.
+    """
+    require_plain(models)
+    keep_memory()
+    batches = Batches(data, seeds, batch)
+    try:
+        with forked(0):
+            recording = Recording(models, batches)
+    except Unlike:
+        raise
+    except Exception as error:  # of PyTorch, which cannot record everything
+        raise Unlike(f"a step cannot be recorded: {error}") from error
+    trial = Stack(deepcopy(models), batches, seeds, lr, recording)
+    for _ in range(SAME_STEPS):
+        trial.advance()
+    for state, model, seed in zip(trial.states, models, seeds, strict=True):
+        with forked(seed):
+            single = Single(deepcopy(model), data, batch=batch, lr=lr, seed=seed)
+            for _ in range(SAME_STEPS):
+                single.advance()
+            require_same(state, single.state)
+    stack = Stack(models, batches, seeds, lr, recording)
+    for state, kept in zip(stack.states, resume, strict=False):
+        state.unpack(*kept)
+        stack.share_moments(state)
+    return stack
+
+
+def require_plain(models: Sequence[VAE]) -> None:
+    """Refuse what the recording of one model's step does not hold."""
+    first = models[0]
+    if first.objective.adversaries():
+        raise Unlike("an adversary takes steps of its own")
+    if any(isinstance(module, _BatchNorm) for module in first.modules()):
+        raise Unlike("running statistics are not stacked")
+    if not all(weight.requires_grad for weight in first.parameters()):
+        raise Unlike("some weights are not trained")
+    for alike in zip(*(model.buffers() for model in models), strict=True):
+        if not all(torch.equal(alike[0], other) for other in alike):
+            raise Unlike("the models have buffers that differ")
+
+
+def require_same(one: State, other: State) -> None:
+    """Refuse two states that differ in a bit."""
+    (mine, _), (theirs, _) = one.pack(), other.pack()
+    if mine.keys() != theirs.keys():
+        raise Unlike("the states hold different tensors")
+    for name, value in mine.items():
+        if not torch.equal(value, theirs[name]):
+            raise Unlike(f"{name} is not the same after {SAME_STEPS} steps")
+
+
+class Batches:
+    """The batches of several seeds, each taken as a single run takes it."""
+
+    def __init__(self, data: Dataset, seeds: Sequence[int], batch: int) -> None:
+        self.data = data
+        self.orders = [data.batches(batch, mix(seed, 0), torch.device("cpu")) for seed in seeds]
+
+    def at(self, step: int) -> list[Tensor]:
+        """(K, B, *shape), and (K, B) groups where there are any."""
+        clock = torch.tensor(step)
+        given = [self.data.batch(order.at(step), clock) for order in self.orders]
+        groups = [batch.group for batch in given if batch.group is not None]
+        return [torch.stack(parts) for parts in ([batch.x for batch in given], groups) if parts]
+
+
+class Stack:
+    """Models that take their steps together; what `loop` wants. Made by `stacked`."""
+
+    def __init__(
+        self,
+        models: Sequence[VAE],
+        batches: Batches,
+        seeds: Sequence[int],
+        lr: float,
+        recording: Recording,
+    ) -> None:
+        self.batches, self.recording = batches, recording
+        self.weights = together(models)
+        for whole, *alike in zip(self.weights, *_parameters(models), strict=True):
+            for weight, part in zip(alike, whole, strict=True):
+                weight.data = part
+        self.states = [
+            State(model.train(), lr, torch.Generator().manual_seed(seed))
+            for model, seed in zip(models, seeds, strict=True)
+        ]
+        self.sums = torch.zeros(len(models), len(self.states[0].names))
+        for state, row in zip(self.states, self.sums, strict=True):
+            state.pending = row
+        self.optimiser = Adam([p for s in self.states for p in s.parameters], lr, fused=True)
+        for state in self.states:
+            for weight in state.parameters:
+                state.main.state[weight] = {
+                    "step": torch.zeros(()),
+                    "exp_avg": torch.zeros_like(weight),
+                    "exp_avg_sq": torch.zeros_like(weight),
+                }
+            self.share_moments(state)
+
+    def share_moments(self, state: State) -> None:
+        """Let all steps be taken by one optimiser, on what the state keeps."""
+        self.optimiser.state.update(state.main.state)
+
+    @torch.no_grad()
+    def advance(self) -> None:
+        """One step of every model."""
+        noise = [
+            torch.stack([draw(*size, generator=state.generator) for state in self.states])
+            for draw, size in self.recording.draws
+        ]
+        first = self.states[0]
+        given = [first.clock, *self.weights, *self.batches.at(first.step), *noise]
+        terms, *grads = self.recording.run(*given)
+        for state, *parts in zip(self.states, *grads, strict=True):
+            for weight, part in zip(state.parameters, parts, strict=True):
+                weight.grad = part.contiguous()
+        self.optimiser.step()
+        self.sums += terms
+        for state in self.states:
+            state.count()
+
+
+def _parameters(models: Sequence[VAE]) -> list[list[nn.Parameter]]:
+    return [list(model.parameters()) for model in models]
+
+
+@torch.no_grad()
+def together(models: Sequence[VAE]) -> list[Tensor]:
+    """The weights of all models, each (K, *shape)."""
+    return [torch.stack(alike) for alike in zip(*_parameters(models), strict=True)]
+
+
+class Recording:
+    """The operations of a step of one model, and how each is done for all models at once."""
+
+    def __init__(self, models: Sequence[VAE], batches: Batches) -> None:
+        self.count, clock, weights = len(models), torch.tensor(0), together(models)
+        first = [clock, *(whole[0] for whole in (*weights, *batches.at(0)))]
+        self.module = pure(tidied(make_fx(step_of(models[0]))(*first)))
+        self.nodes = list(self.module.graph.nodes)
+        require_fixed_shapes(self.nodes)
+        random = [node for node in self.nodes if is_random(node)]
+        self.draws = [(DRAWS[node.target], node.meta["val"].shape) for node in random]
+        self.sources = [*(node for node in self.nodes if node.op == "placeholder"), *random]
+        self.differing = set(self.sources[1:])
+        for node in self.nodes:
+            if self.differing & set(node.all_input_nodes):
+                self.differing.add(node)
+        ways = [self.by_rule, self.by_vmap, self.by_seed, self.by_copy]
+        self.ways: dict[Node, list[Way]] = {
+            node: [*ways] if node in self.differing else [once] for node in self.nodes
+        }
+        for step in range(TRIALS):
+            near = [whole * (1 + torch.randn_like(whole) / 10) for whole in weights]
+            near = [whole + torch.randn_like(whole) / 100 for whole in near]  # no bias is zero
+            self.compare([torch.tensor(step), *near, *batches.at(step), *self.noise()])
+        self.run = self.for_all([torch.tensor(0), *weights, *batches.at(0), *self.noise()])
+
+    def noise(self) -> list[Tensor]:
+        return [draw(self.count, *size) for draw, size in self.draws]
+
+    def play(self, inputs: Sequence[Tensor], do: Way) -> Values:
+        """The value of every operation, which `do` finds from those before; the result is last."""
+        values: Values = dict(zip(self.sources, inputs, strict=True))
+        for node in self.nodes:
+            if node.op == "get_attr":
+                values[node] = getattr(self.module, str(node.target))
+            elif node.op == "output":
+                values[node] = map_arg(node.args[0], values.__getitem__)
+            elif node not in values:
+                values[node] = do(node, values)
+        return values
+
+    def compare(self, inputs: list[Tensor]) -> None:
+        """Drop the ways that do not give the bits of single models."""
+        clock, *wholes = inputs
+        alone = [
+            self.play([clock, *(whole[k].clone() for whole in wholes)], once)
+            for k in range(self.count)
+        ]
+
+        apart = (self.by_seed, self.by_copy)
+
+        def compared(node: Node, values: Values) -> Any:
+            truth = [values[node] for values in alone]
+            if node in self.differing and has_tails(node, alone[0]):
+                self.ways[node] = [way for way in self.ways[node] if way in apart]
+            while True:
+                found = self.do(node, values)
+                if node not in self.differing or same(found, truth):
+                    return found
+                self.ways[node].pop(0)
+
+        self.play(inputs, compared)
+
+    def do(self, node: Node, values: Values) -> Any:
+        """An operation in the first way that is left and can be gone."""
+        while self.ways[node]:
+            found = self.ways[node][0](node, values)
+            if found is not None:
+                return found
+            self.ways[node].pop(0)
+        raise Unlike(f"{node.target} rounds otherwise on a part of a stack")
+
+    def for_all(self, inputs: Sequence[Tensor]) -> Callable[..., list[Tensor]]:
+        """A function of the clock, stacked weights, batches and noise: the terms and gradients."""
+        replay = make_fx(lambda *given: self.play(given, self.do)[self.nodes[-1]])
+        return tidied(replay(*inputs)).forward
+
+    def by_rule(self, node: Node, values: Values) -> Any:
+        rule = RULES.get(node.target)
+        if rule is None or not self.differing.issuperset(node.all_input_nodes):
+            return None
+        return once(node, values, rule)
+
+    def by_vmap(self, node: Node, values: Values) -> Any:
+        if node.target is operator.getitem:
+            return once(node, values)
+        inputs = node.all_input_nodes
+        axes = tuple(0 if value in self.differing else None for value in inputs)
+        call = vmap(lambda *parts: once(node, dict(zip(inputs, parts, strict=True))), axes)
+        try:
+            return call(*(values[value] for value in inputs))
+        except (RuntimeError, ValueError):  # vmap has no rule for it
+            return None
+
+    def by_copy(self, node: Node, values: Values) -> Any:
+        """Model by model on copies of the parts, as kernels may mind where a tensor begins."""
+        copied = {v: [part.clone() for part in values[v]] for v in self._apart(node)}
+        return self.by_seed(node, {**values, **copied})
+
+    def by_seed(self, node: Node, values: Values) -> Any:
+        parts = [{v: values[v][k] for v in self._apart(node)} for k in range(self.count)]
+        each = [once(node, {**values, **part}) for part in parts]
+        return tree_map(lambda *parts: None if parts[0] is None else torch.stack(parts), *each)
+
+    def _apart(self, node: Node) -> list[Node]:
+        """What an operation takes of each model its own."""
+        return [value for value in node.all_input_nodes if value in self.differing]
+
+
+class Terms(nn.Module):
+    """A model whose forward pass gives the terms of its loss."""
+
+    def __init__(self, model: VAE) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, step: Tensor, x: Tensor, group: Tensor | None = None) -> dict[str, Tensor]:
+        return self.model.objective(self.model.trace(Batch(x, group, step)))
+
+
+def step_of(model: VAE) -> Callable[..., list[Tensor]]:
+    """The terms of a batch and their gradients as a function of step, weights and batch."""
+    terms_of = Terms(model.train())
+    names = [name for name, _ in terms_of.named_parameters()]
+
+    def step(clock: Tensor, *given: Tensor) -> list[Tensor]:
+        weights = [tensor.detach().requires_grad_() for tensor in given[: len(names)]]
+        held = dict(zip(names, weights, strict=True))
+        terms = functional_call(terms_of, held, (clock, *given[len(names) :]))
+        grads = torch.autograd.grad(terms["loss"], weights)
+        return [torch.stack([term.detach() for term in terms.values()]), *grads]
+
+    return step
+
+
+def once(node: Node, values: Values, function: Callable[..., Any] | None = None) -> Any:
+    """The operation itself, of these values."""
+    args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
+    call: Any = function or node.target
+    return call(*args, **kwargs)
+
+
+def has_tails(node: Node, values: Values) -> bool:
+    """Whether the last values of a tensor may be rounded otherwise than those before.
+
+    Kernels do what fills no vector by other instructions, which round otherwise now and then; so
+    seldom for an exponential of few values that no trial need see it. In a stack these values are
+    not the last ones.
+    """
+    squared = node.target is aten.pow.Tensor_Scalar and node.args[1] in (1, 2)
+    exact = node.target in EXACT and "alpha" not in node.kwargs
+    if node.target in SUMS or exact or squared:
+        return False
+    parts = tree_leaves([values[node], *(values[value] for value in node.all_input_nodes)])
+    return any(part.numel() % VECTOR for part in parts if isinstance(part, Tensor))
+
+
+def same(found: Any, truth: Sequence[Any]) -> bool:
+    """Whether stacked values have the bits of those of every model."""
+    pairs = zip(tree_leaves(found), *map(tree_leaves, truth), strict=True)
+    return all(
+        whole[k].numpy().tobytes() == part.numpy().tobytes()
+        for whole, *parts in pairs
+        if whole is not None
+        for k, part in enumerate(parts)
+    )
+
+
+def is_random(node: Node) -> bool:
+    """Whether an operation draws noise; one that draws what is not known here ends it."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    if node.target not in DRAWS:
+        raise Unlike(f"{node.target} draws in a way that is not known here")
+    return True
+
+
+def require_fixed_shapes(nodes: Sequence[Node]) -> None:
+    """Refuse results whose shape depends on values: a recording has one batch's shapes."""
+    for node in nodes:
+        if torch.Tag.dynamic_output_shape not in getattr(node.target, "tags", ()):
+            continue
+        dtypes = {value.meta["val"].dtype for value in node.all_input_nodes[1:]}
+        if node.target is not aten.index.Tensor or torch.bool in dtypes:
+            raise Unlike(f"the shape of {node.target} depends on values")
+
+
+def pure(module: GraphModule) -> GraphModule:
+    """The same operations where none changes a value, so that each can be tried in several ways."""
+    for node in module.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not schema.is_mutable:
+            continue
+        changed, name = node.args[0], schema.name.removeprefix("aten::").removesuffix("_")
+        aliases = getattr(changed.target, "_schema", schema).returns[0].alias_info
+        if not hasattr(aten, name) or len(changed.users) > 1 or aliases:
+            raise Unlike(f"{node.target} changes a value that is used elsewhere")
+        node.target = getattr(getattr(aten, name), node.target._overloadname)
+    module.recompile()
+    return module
+
+
+def tidied(module: GraphModule) -> GraphModule:
+    """The same operations without those that only give a tensor another name."""
+    for node in module.graph.nodes:
+        if node.target is aten.detach.default:
+            node.replace_all_uses_with(node.args[0])
+    module.graph.eliminate_dead_code()
+    module.recompile()
+    return module
