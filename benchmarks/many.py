@@ -5,8 +5,7 @@ python benchmarks/many.py [--rounds 5] [--quick]
 alone     the trainer in one process with one thread; several seeds come one after another
 threads   the same with as many threads as there are cores
 workers   a process with one thread on every core, each training a seed of its own, as studies do
-stack K   K seeds as stacked tensors in one process with one thread (stacking.py)
-loose 8   the same where a seed need not end as it would alone: the rules of vmap, one flat Adam
+stack K   K seeds as stacked tensors in one process with one thread (untwine.stacking)
 plain 8   as in PyTorch's guide to ensembles: functional_call under vmap, autograd, fused Adam
 stacks    a process with one thread on every core, each training a stack of 8
 
@@ -24,11 +23,11 @@ from dataclasses import asdict, dataclass
 
 import torch
 from harness import Result, section, show, table
-from stacking import Stack, Terms
 from torch.func import functional_call, stack_module_state, vmap
 
 import untwine
 from untwine.data import mix
+from untwine.stacking import Terms, Unlike, stacked
 from untwine.train import fit
 
 CORES = os.cpu_count() or 1
@@ -89,7 +88,7 @@ class Way:
 
 ALONE, THREADS = Way(), Way(threads=CORES)
 WORKERS, STACKS = Way(processes=CORES), Way("stack", 8, processes=CORES)
-LOOSE, PLAIN = Way("loose", 8), Way("plain", 8)
+PLAIN = Way("plain", 8)
 STACK = {size: Way("stack", size) for size in SIZES}
 
 
@@ -121,15 +120,15 @@ def repeat(step, images):
     return images * count / (time.perf_counter() - began)
 
 
-def stack_of(case, seeds, first, exact=True):
+def stack_of(case, seeds, first):
     models, data = zip(*(case.build(first + k) for k in range(seeds)), strict=True)
     numbers = range(first, first + seeds)
-    return Stack(list(models), data[0], numbers, batch=case.batch, exact=exact)
+    return stacked(models, data[0], numbers, batch=case.batch, lr=1e-4)
 
 
-def stack(case, seeds, first, exact=True):
-    whole = stack_of(case, seeds, first, exact)
-    return lambda: repeat(whole.step, case.batch * seeds)
+def stack(case, seeds, first):
+    whole = stack_of(case, seeds, first)
+    return lambda: repeat(whole.advance, case.batch * seeds)
 
 
 def plain(case, seeds, first):
@@ -157,15 +156,11 @@ def plain(case, seeds, first):
     return lambda: repeat(step, case.batch * seeds)
 
 
-def loose(case, seeds, first):
-    return stack(case, seeds, first, exact=False)
-
-
 def compared(case, seeds, first):
     """Whether stacked seeds end as those that were trained alone, bit for bit."""
     whole = stack_of(case, seeds, first)
     for _ in range(CHECKED):
-        whole.step()
+        whole.advance()
 
     def same(seed, model):
         single, data = case.build(seed)
@@ -173,11 +168,13 @@ def compared(case, seeds, first):
         pairs = zip(single.parameters(), model.parameters(), strict=True)
         return all(torch.equal(mine, theirs) for mine, theirs in pairs)
 
-    found = float(all(same(first + k, model) for k, model in enumerate(whole.models)))
+    found = float(
+        all(same(first + k, model) for k, model in enumerate(s.model for s in whole.states))
+    )
     return lambda: found
 
 
-KINDS = {"alone": alone, "stack": stack, "plain": plain, "loose": loose, "compared": compared}
+KINDS = {"alone": alone, "stack": stack, "plain": plain, "compared": compared}
 
 
 def worker(number):
@@ -193,7 +190,7 @@ def worker(number):
                 turns[way] = KINDS[way.kind](case, way.seeds, 100 * number)
                 turns[way]()  # warm up
             print(turns[way](), flush=True)
-        except (NotImplementedError, RuntimeError) as reason:
+        except (Unlike, RuntimeError) as reason:
             print(f"{way.kind} of {case.told()}: {reason}"[:200], file=sys.stderr)
             print(0.0, flush=True)
 
@@ -276,19 +273,20 @@ def processes(crew, rounds):
 
 def stacks(crew, rounds):
     print(
-        "Several seeds of one model in one process with one thread (`stacking.py`), as multiples "
-        "of the trainer that takes one seed after another with one thread. `loose` and `plain` "
-        "are other ways to stack eight seeds, which do not end as single runs do. The last but "
-        f"one column sets {CORES} processes with a stack of eight each against {CORES} processes "
-        f"that train single runs. The last says whether four stacked seeds had, after {CHECKED} "
-        "steps, the weights of single runs bit for bit.\n"
+        "Several seeds of one model in one process with one thread (`untwine.stacking`), as "
+        "multiples of the trainer that takes one seed after another with one thread. `plain` is "
+        "vmap as in PyTorch's guide to ensembles, which does not end as single runs do. The last "
+        f"but one column sets {CORES} processes with a stack of eight each against {CORES} "
+        "processes that train single runs. The last says whether four stacked seeds had, after "
+        f"{CHECKED} steps, the weights of single runs bit for bit; what cannot have them is "
+        "refused.\n"
     )
     rows = []
     for case in STACKED:
-        ways = [ALONE, THREADS, WORKERS, *STACK.values(), LOOSE, PLAIN, STACKS]
+        ways = [ALONE, THREADS, WORKERS, *STACK.values(), PLAIN, STACKS]
         r = crew.rounds(case, ways, rounds)
         same = crew.turn(case, Way("compared", 4))
-        columns = [THREADS, WORKERS, *STACK.values(), LOOSE, PLAIN]
+        columns = [THREADS, WORKERS, *STACK.values(), PLAIN]
         rows.append(
             [
                 case.told(),
@@ -303,7 +301,6 @@ def stacks(crew, rounds):
             f"{CORES} threads",
             f"{CORES} processes",
             *(f"stack {size}" for size in SIZES),
-            "loose 8",
             "plain 8",
             "stacks over processes",
             "same bits",

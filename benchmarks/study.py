@@ -5,6 +5,7 @@ python benchmarks/study.py [--rounds 3] [--quick]
 in a loop     runs one after the other in this process, with all its threads
 one worker    `launch` with one worker process of one thread
 two workers   the same with two
+two, grouped  the same with two, each of which trains several seeds at a time, as studies do
 
 A study of many runs is planned, opened, read and reported at two sizes; the time per run at the
 larger over that at the smaller says whether any of it grows faster than the number of runs. About
@@ -21,14 +22,14 @@ from pathlib import Path
 
 from harness import Result, seconds, section, show, table
 
-from untwine.jobs import Job, complete, is_complete
+from untwine.jobs import Job, complete, grouped, is_complete
 from untwine.launch import launch
 from untwine.results import make_folder, open_folder, results, states
 from untwine.spec import plan
 from untwine.study import Study, parse, resolve
 from untwine.study_report import write_study_report
 
-RUNS, STEPS = 6, 1000
+RUNS, STEPS = 8, 2000
 TIMES = 10  # how much larger the larger study is
 SEEDS = 450  # of the larger study, which makes 10,800 runs
 STUDY = """
@@ -54,7 +55,7 @@ def take_turns(works, rounds):
 def scaling(folder, steps, rounds):
     """The same runs alone, in one and in two workers; a first launch warms the disk cache."""
     specs = [
-        plan("vae", "sprites(size=32)", network="mlp", steps=steps, seed=k) for k in range(RUNS)
+        plan("vae", "sprites(size=16)", network="mlp", steps=steps, seed=k) for k in range(RUNS)
     ]
     launch([Job(replace(specs[0], steps=5), str(folder / "warm"))])
     fresh = count()  # each turn in a folder of its own: finished runs are skipped
@@ -67,6 +68,7 @@ def scaling(folder, steps, rounds):
         "in a loop": lambda: [complete(job) for job in jobs()],
         "one worker": lambda: launch(jobs()),
         "two workers": lambda: launch(jobs(), workers=2),
+        "two, grouped": lambda: launch(grouped(jobs(), 2), workers=2),
     }
     found = take_turns(works, rounds)
     one = found["one worker"]
@@ -140,7 +142,8 @@ def main():
     rounds, steps, seeds = (2, 100, 20) if options.quick else (options.rounds, STEPS, SEEDS)
     section(
         "Study",
-        f"The same runs in one process, in a worker and in two, start of the workers included; "
+        f"The same runs in one process, in a worker and in two, start of the workers included, and "
+        "with several seeds of them at a time; "
         f"then what is done with a study of many runs, per run, at two sizes. {rounds} turns each. "
         "A ratio of 1 in the second table means that the time grows as the number of runs; what is "
         "done once for all of them makes it smaller.",

@@ -65,6 +65,7 @@ def plan(
     from untwine.monitor import duration
     from untwine.results import described, varying_numbers
     from untwine.study import read_study
+    from untwine.together import pays
 
     study = read_study(file, scale)
     varying = varying_numbers(study.runs)
@@ -81,6 +82,9 @@ def plan(
             f"process{'es' if workers > 1 else ''} of one thread, scoring apart, and "
             f"{found.bytes / 1e6:,.0f} MB of disk"
         )
+        several = len(study.settings) < len(study.runs)
+        if several and any(pays(run) for run in study.settings):
+            say("seeds of small models are trained together, which takes less time than that")
 
 
 @app.command()
