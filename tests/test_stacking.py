@@ -74,6 +74,15 @@ def test_other_networks_and_data(model, network, data):
     require_as_alone(build(model, data, network=network), data, steps=12)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["vae", "beta-tcvae", "intel-clusters", "gm-vae", "vsc", "ug-vae"])
+@pytest.mark.parametrize(("data", "batch"), [("circle", 30), ("digits", 64)])
+def test_a_long_training_ends_as_alone(name, data, batch):
+    """What differs once in a million values would show here."""
+    data = untwine.dataset(data)
+    require_as_alone(build(name, data), data, steps=4000, batch=batch)
+
+
 def test_compositions_are_stacked_too():
     data = untwine.dataset("digits")
     require_as_alone(build("dip-vae-i+intel-sparse", data), data)

@@ -249,10 +249,7 @@ class Recording:
         for node in self.nodes:
             if self.differing & set(node.all_input_nodes):
                 self.differing.add(node)
-        ways = [self.by_rule, self.by_vmap, self.by_seed, self.by_copy]
-        self.ways: dict[Node, list[Way]] = {
-            node: [*ways] if node in self.differing else [once] for node in self.nodes
-        }
+        self.ways = {node: self.possible_ways(node) for node in self.nodes}
         for step in range(TRIALS):
             near = [whole * (1 + torch.randn_like(whole) / 10) for whole in weights]
             near = [whole + torch.randn_like(whole) / 100 for whole in near]  # no bias is zero
@@ -261,6 +258,13 @@ class Recording:
 
     def noise(self) -> list[Tensor]:
         return [draw(self.count, *size) for draw, size in self.draws]
+
+    def possible_ways(self, node: Node) -> list[Way]:
+        """The ways to do an operation that are worth a trial, the fastest first."""
+        if node not in self.differing:
+            return [once]
+        apart: list[Way] = [self.by_seed, self.by_copy]
+        return apart if has_tails(node) else [self.by_rule, self.by_vmap, *apart]
 
     def play(self, inputs: Sequence[Tensor], do: Way) -> Values:
         """The value of every operation, which `do` finds from those before; the result is last."""
@@ -282,15 +286,10 @@ class Recording:
             for k in range(self.count)
         ]
 
-        apart = (self.by_seed, self.by_copy)
-
         def compared(node: Node, values: Values) -> Any:
-            truth = [values[node] for values in alone]
-            if node in self.differing and has_tails(node, alone[0]):
-                self.ways[node] = [way for way in self.ways[node] if way in apart]
             while True:
                 found = self.do(node, values)
-                if node not in self.differing or same(found, truth):
+                if node not in self.differing or same(found, [of[node] for of in alone]):
                     return found
                 self.ways[node].pop(0)
 
@@ -375,7 +374,7 @@ def once(node: Node, values: Values, function: Callable[..., Any] | None = None)
     return call(*args, **kwargs)
 
 
-def has_tails(node: Node, values: Values) -> bool:
+def has_tails(node: Node) -> bool:
     """Whether the last values of a tensor may be rounded otherwise than those before.
 
     Kernels do what fills no vector by other instructions, which round otherwise now and then; so
@@ -386,7 +385,7 @@ def has_tails(node: Node, values: Values) -> bool:
     exact = node.target in EXACT and "alpha" not in node.kwargs
     if node.target in SUMS or exact or squared:
         return False
-    parts = tree_leaves([values[node], *(values[value] for value in node.all_input_nodes)])
+    parts = tree_leaves([value.meta.get("val") for value in (node, *node.all_input_nodes)])
     return any(part.numel() % VECTOR for part in parts if isinstance(part, Tensor))
 
 
