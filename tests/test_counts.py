@@ -236,6 +236,8 @@ def test_scores_of_codes_share_one_encoding_of_each_image(passes, tiny):
     names = ["mig", "modularity", "sap", "explicitness", "total-correlation", "active-units"]
     untwine.evaluate(model, tiny, names, n=512)
     assert counts == {"encoder": 512 + 256, "decoder": 0}  # to learn from, and to test on
+    untwine.evaluate(model, tiny, ["mig", "reconstruction"], n=512)
+    assert counts == {"encoder": 512 + 256 + 512, "decoder": 512}
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,10 @@ class Representation:
     @functools.cached_property
     def reconstructions(self) -> Floats:
         """(M, *shape) what the model makes of `images`."""
-        return self._each(self._some, "decoding", self.model.reconstruct)
+        if len(self._some) < len(self.index):  # a code may depend on what it is encoded with
+            return self._each(self._some, "decoding", self.model.reconstruct)
+        codes = torch.from_numpy(self.codes)
+        return self._chunks(len(codes), "decoding", lambda rows, _: self.model.decode(codes[rows]))
 
     @functools.cached_property
     def samples(self) -> Floats:
@@ -244,16 +247,28 @@ class Representation:
         with forked(mix(self.seed, position)):
             return self.data.take(torch.from_numpy(index).to(self.device))
 
-    @torch.no_grad()
     def _each(
         self, index: Levels, label: str, function: Callable[[torch.Tensor], torch.Tensor]
     ) -> NDArray[Any]:
+        """A function of the examples at these positions."""
+        return self._chunks(
+            len(index), label, lambda rows, start: function(self._take(index[rows], start))
+        )
+
+    @torch.no_grad()
+    def _chunks(
+        self, n: int, label: str, function: Callable[[slice, int], torch.Tensor]
+    ) -> NDArray[Any]:
+        """A function of rows, and of where they begin, for n rows in chunks of one size.
+
+        The last chunk reaches back for that, as some codes depend on it.
+        """
         parts: list[NDArray[Any]] = []
-        with progress(len(index), label, quiet=self.quiet) as show:
-            for start in range(0, len(index), self.chunk):
-                stop = min(start + self.chunk, len(index))
-                first = max(0, stop - self.chunk)  # chunks of one size: some codes depend on it
-                images = self._take(index[first:stop], start)
-                parts.append(function(images).cpu().numpy()[start - first :])
+        with progress(n, label, quiet=self.quiet) as show:
+            for start in range(0, n, self.chunk):
+                stop = min(start + self.chunk, n)
+                first = max(0, stop - self.chunk)
+                made = function(slice(first, stop), start)
+                parts.append(made.cpu().numpy()[start - first :])
                 show(stop, "")
         return np.concatenate(parts)
