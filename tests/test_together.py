@@ -243,6 +243,16 @@ def test_finished_runs_are_not_grouped(tmp_path, monkeypatch):
     assert grouped(given, 1) == given
 
 
+def test_jobs_wait_for_the_one_that_trains_them(tmp_path):
+    first, second, other = (Job(spec, str(tmp_path)) for spec in specs(3))
+    ledger = Ledger([replace(first, beside=(1,)), second, other], 1, lambda event: None)
+    leader = ledger.take()
+    assert leader[0].beside and ledger.take() == (other, 0)
+    assert ledger.take() is None and len(ledger) == 1
+    ledger.settle(*leader, 0, {"kind": "done"})
+    assert ledger.take() == (second, 0)
+
+
 def test_a_second_attempt_is_made_alone(tmp_path):
     given = Job(specs(1)[0], str(tmp_path), beside=(1, 2))
     ledger = Ledger([given], 1, lambda event: None)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, Protocol
 
 from untwine.errors import UntwineError
@@ -58,8 +59,8 @@ class Ledger:
     """What is left to do, and how what was done ended.
 
     A run that another process works on waits until another job has ended here, and is then tried
-    again; when all that is left waits so, there is nothing to do here. What is tried again after a
-    failure is tried alone.
+    again; when all that is left waits so, there is nothing to do here. Jobs that are trained along
+    with another one wait for it. What is tried again after a failure is tried alone.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Ledger:
         self.outcome = Outcome()
         self._left = deque((job, 0, 0.0) for job in jobs)  # with attempts, and not before when
         self._held: list[tuple[Job, int, float]] = []
+        self._along: set[Path] = set()  # runs that are trained by another job just now
         self._retries, self._watch, self._note = retries, watch, note
 
     def __len__(self) -> int:
@@ -81,14 +83,16 @@ class Ledger:
     def take(self) -> tuple[Job, int] | None:
         """The next job and how often it was tried before, if there is one by now."""
         for position, (job, attempt, when) in enumerate(self._left):
-            if when <= time.monotonic():
+            if when <= time.monotonic() and job.path not in self._along:
                 del self._left[position]
+                self._along.update(other.path for other in job.others)
                 return job, attempt
         return None
 
     def settle(self, job: Job, attempt: int, worker: int, message: Message) -> None:
         """Note how an attempt ended: done, busy, refused, failed or died."""
         kind, reason = message["kind"], message.get("reason", "")
+        self._along.difference_update(other.path for other in job.others)
         if kind == "busy":
             # After a failed attempt it may be our own process, dying on a node that was lost.
             aside = self._left if attempt else self._held
