@@ -193,8 +193,9 @@ def test_what_cannot_be_stacked_is_run_alone(tmp_path, counted):
     assert not counted and is_complete(job) and not is_finished(job.others[0].path)
 
 
-def test_workers_do_what_was_grouped(tmp_path):
-    these = specs(4, steps=1000)
+def test_workers_do_what_was_grouped(tmp_path, monkeypatch):
+    monkeypatch.setattr(together, "FEWEST_STEPS", 1)
+    these = specs(4)
     given = grouped([Job(spec, str(tmp_path), ("reconstruction",), 60) for spec in these], 2)
     assert [job.beside for job in given] == [(2,), (3,), (), ()]
     outcome = launch(given, workers=2)
@@ -203,7 +204,7 @@ def test_workers_do_what_was_grouped(tmp_path):
 
 
 def test_groups_are_of_one_setting_and_leave_no_worker_idle(tmp_path):
-    first, second = specs(10, steps=1000), specs(3, "beta-vae", steps=1000)
+    first, second = specs(10, steps=2000), specs(3, "beta-vae", steps=2000)
     these = [Job(spec, str(tmp_path)) for spec in (*first, *second)]
 
     def sizes(workers):
@@ -224,14 +225,14 @@ def test_groups_are_of_one_setting_and_leave_no_worker_idle(tmp_path):
 @pytest.mark.parametrize(
     ("numbers", "how"),
     [
-        ({"steps": 999}, {}),
+        ({"steps": 1999}, {}),
         ({"network": "conv", "data": "sprites(size=16)"}, {}),
         ({"network": "mlp-tanh", "data": "sprites(size=16)"}, {}),
         ({}, {"threads": 2}),
     ],
 )
 def test_what_does_not_pay_is_not_grouped(tmp_path, numbers, how):
-    these = [Job(s, str(tmp_path), **how) for s in specs(**{"steps": 1000, **numbers})]
+    these = [Job(s, str(tmp_path), **how) for s in specs(**{"steps": 2000, **numbers})]
     assert grouped(these, 1) == these
 
 

@@ -26,7 +26,7 @@ from untwine.train import describe, loop
 from untwine.vae import VAE
 
 MOST_WEIGHTS = 1_500_000  # of a model; larger ones gain little
-FEWEST_STEPS = 1_000  # of a run; to set up a stack takes as long as hundreds
+FEWEST_STEPS = 2_000  # of a run; to set up a stack takes as long as hundreds
 HOW: dict[str, Any] = {"device": "cpu", "threads": 1, "compile": "auto"}
 
 Kept = tuple[dict[str, Tensor], dict[str, Any]]  # what `State.pack` gives
