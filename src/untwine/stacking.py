@@ -9,7 +9,7 @@ Which bits an operation gives depends on its kernel, that on shapes and not on v
 found out by trying (`Recording.compare`), and by reason where trying could miss it (`has_tails`).
 The noise of a seed comes from a generator of its own by the call that a single run makes, its
 batches likewise, and Adam sees the weights of every seed as tensors of their own. Before anything
-is trained a few steps are taken in both ways on copies (`require_same`).
+is trained a few steps are taken in both ways on copies (`require_same_bits`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from untwine.train import Single, State, keep_memory
 from untwine.vae import VAE, forked
 
 aten = torch.ops.aten
-TRIALS = 8  # batches on which the ways to do an operation are compared
+TRIALS = 4  # batches on which the ways to do an operation are compared
 SAME_STEPS = 5  # steps that are taken in both ways
 VECTOR = 64  # values that the widest loops of kernels take at a time; fewer are left for the tail
 
@@ -105,27 +105,32 @@ def stacked(
     require_plain(models)
     keep_memory()
     batches = Batches(data, seeds, batch)
-    try:
-        with forked(0):
-            recording = Recording(models, batches)
-    except Unlike:
-        raise
-    except Exception as error:  # of PyTorch, which cannot record everything
-        raise Unlike(f"a step cannot be recorded: {error}") from error
-    trial = Stack(deepcopy(models), batches, seeds, lr, recording)
-    for _ in range(SAME_STEPS):
-        trial.advance()
+    with forked(0):
+        recording = recorded(models, batches)
+        trial = Stack(deepcopy(models), batches, seeds, lr, recording)
+        for _ in range(SAME_STEPS):
+            trial.advance()
     for state, model, seed in zip(trial.states, models, seeds, strict=True):
         with forked(seed):
             single = Single(deepcopy(model), data, batch=batch, lr=lr, seed=seed)
             for _ in range(SAME_STEPS):
                 single.advance()
-            require_same(state, single.state)
+            require_same_bits(state, single.state)
     stack = Stack(models, batches, seeds, lr, recording)
-    for state, kept in zip(stack.states, resume, strict=False):
-        state.unpack(*kept)
-        stack.share_moments(state)
+    if resume:
+        for state, kept in zip(stack.states, resume, strict=True):
+            state.unpack(*kept)
+            stack.share_moments(state)
     return stack
+
+
+def recorded(models: Sequence[VAE], batches: Batches) -> Recording:
+    try:
+        return Recording(models, batches)
+    except Unlike:
+        raise
+    except Exception as error:  # of PyTorch, which cannot record everything
+        raise Unlike(f"a step cannot be recorded: {error}") from error
 
 
 def require_plain(models: Sequence[VAE]) -> None:
@@ -142,7 +147,7 @@ def require_plain(models: Sequence[VAE]) -> None:
             raise Unlike("the models have buffers that differ")
 
 
-def require_same(one: State, other: State) -> None:
+def require_same_bits(one: State, other: State) -> None:
     """Refuse two states that differ in a bit."""
     (mine, _), (theirs, _) = one.pack(), other.pack()
     if mine.keys() != theirs.keys():
@@ -179,7 +184,7 @@ class Stack:
         recording: Recording,
     ) -> None:
         self.batches, self.recording = batches, recording
-        self.weights = together(models)
+        self.weights = stacked_weights(models)
         for whole, *alike in zip(self.weights, *_parameters(models), strict=True):
             for weight, part in zip(alike, whole, strict=True):
                 weight.data = part
@@ -228,7 +233,7 @@ def _parameters(models: Sequence[VAE]) -> list[list[nn.Parameter]]:
 
 
 @torch.no_grad()
-def together(models: Sequence[VAE]) -> list[Tensor]:
+def stacked_weights(models: Sequence[VAE]) -> list[Tensor]:
     """The weights of all models, each (K, *shape)."""
     return [torch.stack(alike) for alike in zip(*_parameters(models), strict=True)]
 
@@ -237,9 +242,9 @@ class Recording:
     """The operations of a step of one model, and how each is done for all models at once."""
 
     def __init__(self, models: Sequence[VAE], batches: Batches) -> None:
-        self.count, clock, weights = len(models), torch.tensor(0), together(models)
+        self.count, clock, weights = len(models), torch.tensor(0), stacked_weights(models)
         first = [clock, *(whole[0] for whole in (*weights, *batches.at(0)))]
-        self.module = pure(tidied(make_fx(step_of(models[0]))(*first)))
+        self.module = pure(tidied(make_fx(terms_and_gradients(models[0]))(*first)))
         self.nodes = list(self.module.graph.nodes)
         require_fixed_shapes(self.nodes)
         random = [node for node in self.nodes if is_random(node)]
@@ -253,7 +258,8 @@ class Recording:
         for step in range(TRIALS):
             near = [whole * (1 + torch.randn_like(whole) / 10) for whole in weights]
             near = [whole + torch.randn_like(whole) / 100 for whole in near]  # no bias is zero
-            self.compare([torch.tensor(step), *near, *batches.at(step), *self.noise()])
+            clock = torch.tensor(100**step)  # what is annealed is so in one of them
+            self.compare([clock, *near, *batches.at(step), *self.noise()])
         self.run = self.for_all([torch.tensor(0), *weights, *batches.at(0), *self.noise()])
 
     def noise(self) -> list[Tensor]:
@@ -289,11 +295,31 @@ class Recording:
         def compared(node: Node, values: Values) -> Any:
             while True:
                 found = self.do(node, values)
-                if node not in self.differing or same(found, [of[node] for of in alone]):
+                if node not in self.differing:
+                    return found
+                if same(found, [of[node] for of in alone]) and self.holds(node, values, alone):
                     return found
                 self.ways[node].pop(0)
 
         self.play(inputs, compared)
+
+    def holds(self, node: Node, values: Values, alone: Sequence[Values]) -> bool:
+        """Whether the way to do a sum has the bits of single models also for random operands.
+
+        In a trial operands may be zero or alike, as the gradients of a term whose time comes later,
+        and then every order of summation gives the same.
+        """
+        if node.target not in SUMS or self.ways[node][0] == self.by_copy:
+            return True
+        whole = {value: random_like(values[value]) for value in self._apart(node)}
+        parts = [{v: random_like(of[v]) for v in whole} for of in alone]
+        for k, part in enumerate(parts):
+            for value, tensor in part.items():
+                independent(tensor).copy_(independent(tensor, whole[value][k]))
+                if not torch.equal(tensor, whole[value][k]):  # more is repeated in one than in both
+                    return False
+        truth = [once(node, {**of, **part}) for of, part in zip(alone, parts, strict=True)]
+        return same(self.do(node, {**values, **whole}), truth)
 
     def do(self, node: Node, values: Values) -> Any:
         """An operation in the first way that is left and can be gone."""
@@ -352,7 +378,7 @@ class Terms(nn.Module):
         return self.model.objective(self.model.trace(Batch(x, group, step)))
 
 
-def step_of(model: VAE) -> Callable[..., list[Tensor]]:
+def terms_and_gradients(model: VAE) -> Callable[..., list[Tensor]]:
     """The terms of a batch and their gradients as a function of step, weights and batch."""
     terms_of = Terms(model.train())
     names = [name for name, _ in terms_of.named_parameters()]
@@ -387,6 +413,18 @@ def has_tails(node: Node) -> bool:
         return False
     parts = tree_leaves([value.meta.get("val") for value in (node, *node.all_input_nodes)])
     return any(part.numel() % VECTOR for part in parts if isinstance(part, Tensor))
+
+
+def random_like(tensor: Tensor) -> Tensor:
+    """Normal numbers that lie in memory as these do, repeated where these are."""
+    numbers = torch.randn(tensor.untyped_storage().nbytes() // tensor.element_size())
+    return numbers.to(tensor).as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+
+
+def independent(tensor: Tensor, of: Tensor | None = None) -> Tensor:
+    """What of a tensor, or of one like it, is not a repetition in memory."""
+    once_each = tuple(slice(None) if stride else slice(1) for stride in tensor.stride())
+    return (tensor if of is None else of)[once_each]
 
 
 def same(found: Any, truth: Sequence[Any]) -> bool:
