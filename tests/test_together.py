@@ -18,7 +18,7 @@ from untwine.launch import Event, Ledger, launch
 from untwine.monitor import Tally
 from untwine.runs import is_finished, run
 from untwine.spec import plan
-from untwine.stacking import stacked
+from untwine.stacking import Unlike, stacked
 from untwine.store import states, step_of
 from untwine.together import run_together
 from untwine.train import State
@@ -129,7 +129,7 @@ def test_a_process_that_was_killed_loses_no_more_than_the_steps_since_the_last_s
         assert outcome(tmp_path / "killed", spec) == outcome(tmp_path / "alone", spec)
 
 
-def test_runs_at_different_steps_go_on_alone(tmp_path, counted):
+def test_those_go_on_together_that_have_a_step_in_common(tmp_path, counted):
     these = specs()
     alone(tmp_path / "alone", these)
     asked = iter(range(10**6))
@@ -138,13 +138,49 @@ def test_runs_at_different_steps_go_on_alone(tmp_path, counted):
         with pytest.raises(KeyboardInterrupt):
             run_together(these[:2], tmp_path / "mixed", checkpoint_every=20)
     run_together(these, tmp_path / "mixed", checkpoint_every=20)
-    assert counted == [2] and not any(is_finished(tmp_path / "mixed" / s.directory) for s in these)
+    assert counted == [2, 2]
+    assert [is_finished(tmp_path / "mixed" / s.directory) for s in these] == [True, True, False]
     alone(tmp_path / "mixed", these)
     for spec in these:
         assert outcome(tmp_path / "mixed", spec) == outcome(tmp_path / "alone", spec)
 
 
-def test_finished_busy_and_damaged_runs_are_left_out(tmp_path, counted):
+def test_an_interrupt_while_it_is_set_up_is_not_lost(tmp_path, monkeypatch):
+    """Also where nothing comes of it, and a single run would begin."""
+
+    def interrupted(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+        raise Unlike("no")
+
+    monkeypatch.setattr(together, "stacked", interrupted)
+    job = Job(specs()[0], str(tmp_path), beside=(1, 2))
+    with pytest.raises(KeyboardInterrupt):
+        complete(job)
+    assert not is_finished(job.path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: (path / "run.json").write_text("{}"),
+        lambda path: (path / "run.json").mkdir(),
+        lambda path: (path / "states").write_text(""),
+        lambda path: (path / "run.json").write_text(
+            json.dumps({"spec": {**specs()[1].to_json(), "model": [["no-such-model", {}]]}})
+        ),
+    ],
+)
+def test_what_is_damaged_costs_only_its_own_run(tmp_path, damage):
+    these = specs()
+    job = Job(these[0], str(tmp_path), beside=(1, 2))
+    broken = job.others[0].path
+    broken.mkdir()
+    damage(broken)
+    complete(job)
+    assert is_complete(job)
+
+
+def test_finished_busy_and_damaged_runs_are_left_out(tmp_path, monkeypatch):
     these = specs(5)
     paths = [tmp_path / spec.directory for spec in these]
     alone(tmp_path, these[:1])
@@ -152,9 +188,17 @@ def test_finished_busy_and_damaged_runs_are_left_out(tmp_path, counted):
     paths[1].mkdir()
     (paths[1] / "run.json").write_text("{}")
     paths[2].mkdir()
+    free = []
+
+    def watched(*args, **kwargs):
+        with locked(paths[0]), locked(paths[1]):
+            free.append(True)
+        return stacked(*args, **kwargs)
+
+    monkeypatch.setattr(together, "stacked", watched)
     with locked(paths[2]):
         run_together(these, tmp_path)
-    assert counted == [2]
+    assert free == [True]  # to be scored or mended meanwhile
     assert [is_finished(path) for path in paths] == [True, False, False, True, True]
     assert (paths[0] / "done.json").read_bytes() == before
 
@@ -217,7 +261,7 @@ def test_groups_are_of_one_setting_and_leave_no_worker_idle(tmp_path):
 
     assert sizes(1) == [5, 5, 3]  # even, and no more than eight
     assert sizes(2) == [5, 5, 3]
-    assert sizes(4) == [3, 3, 2, 2, 3]
+    assert sizes(4) == [4, 3, 3, 3]
     assert sizes(8) == []
     assert [job.spec.seed for job in grouped(these, 1)[:3]] == [0, 1, 0]
 
@@ -229,6 +273,7 @@ def test_groups_are_of_one_setting_and_leave_no_worker_idle(tmp_path):
         ({"network": "conv", "data": "sprites(size=16)"}, {}),
         ({"network": "mlp-tanh", "data": "sprites(size=16)"}, {}),
         ({}, {"threads": 2}),
+        ({}, {"device": "auto"}),
     ],
 )
 def test_what_does_not_pay_is_not_grouped(tmp_path, numbers, how):
@@ -254,6 +299,16 @@ def test_jobs_wait_for_the_one_that_trains_them(tmp_path):
     assert ledger.take() == (second, 0)
 
 
+def test_only_what_others_work_on_is_left_when_a_leader_is_busy(tmp_path):
+    these = specs()
+    given = [Job(spec, str(tmp_path)) for spec in these]
+    given[0].path.mkdir()
+    with locked(given[0].path):
+        outcome = launch([replace(given[0], beside=(1, 2)), *given[1:]], workers=2)
+    assert [job.spec.seed for job in outcome.busy] == [0]
+    assert len(outcome.done) == 2 and all(map(is_complete, given[1:]))
+
+
 def test_a_second_attempt_is_made_alone(tmp_path):
     given = Job(specs(1)[0], str(tmp_path), beside=(1, 2))
     ledger = Ledger([given], 1, lambda event: None)
@@ -270,6 +325,6 @@ def test_what_is_left_is_told_from_what_was_trained(tmp_path):
     tally.began -= 10
     tally.note(Event("done", replace(first, beside=(1, 2, 3)), 0))
     assert tally.done == 1 and tally.left == pytest.approx(10, rel=0.01)
-    for job in rest:
-        tally.note(Event("done", job, 0))
-    assert tally.done == 4 and tally.left == pytest.approx(10, rel=0.01)
+    for job, kind in zip(rest, ("done", "done", "failed"), strict=True):
+        tally.note(Event(kind, job, 0))
+    assert (tally.done, tally.failed) == (3, 1) and tally.left == pytest.approx(10, rel=0.01)

@@ -6,6 +6,7 @@ A job is names and numbers, so it crosses to other processes and machines as JSO
 from __future__ import annotations
 
 import functools
+import math
 import os
 import traceback
 import zipfile
@@ -20,12 +21,11 @@ from threadpoolctl import threadpool_limits
 from untwine.errors import RunError
 from untwine.guards import computing_threads
 from untwine.registry import Choice, metrics
-from untwine.runs import is_finished, open_run, read_scores, run
+from untwine.runs import is_finished, open_run, read_scores, run, warn
 from untwine.scoring import evaluate_run, kept_params
 from untwine.spec import Run
 from untwine.store import write_atomically, write_json
 from untwine.together import pays, run_together
-from untwine.train import pick_device
 
 MOST_SEEDS = 8  # trained at a time; sixteen are hardly faster (benchmarks/many.py)
 KEPT = 1_000  # examples whose codes are kept for comparisons between models
@@ -76,20 +76,20 @@ class Job:
 def grouped(jobs: Sequence[Job], workers: int) -> list[Job]:
     """The same jobs, with seeds that are faster together given to one of them, which comes first.
 
-    The others find their run trained and have it scored. Groups are no larger than leaves every
-    worker one.
+    The others find their run trained and have it scored. There are at least as many groups as
+    workers.
     """
     alike: dict[tuple[str, str], list[Job]] = {}
     for job in jobs:
         if not is_finished(job.path):
             alike.setdefault((job.out, replace(job.spec, seed=0).hash), []).append(job)
     groups = [group for group in alike.values() if len(group) > 1 and _is_faster_beside(group[0])]
-    size = min(MOST_SEEDS, sum(map(len, groups)) // workers)
-    if size < 2:
+    size = next((n for n in range(MOST_SEEDS, 1, -1) if _parts(groups, n) >= workers), 0)
+    if not size:
         return [*jobs]
     leaders: list[Job] = []
     for group in groups:
-        parts = -(-len(group) // size)
+        parts = _parts([group], size)
         for k in range(parts):
             first, *rest = group[k::parts]
             leaders.append(replace(first, beside=tuple(job.spec.seed for job in rest)))
@@ -97,8 +97,13 @@ def grouped(jobs: Sequence[Job], workers: int) -> list[Job]:
     return [*leaders, *(job for job in jobs if job.path not in leading)]
 
 
+def _parts(groups: Sequence[Sequence[Job]], size: int) -> int:
+    """Into how many parts of no more than this size groups are cut."""
+    return sum(math.ceil(len(group) / size) for group in groups)
+
+
 def _is_faster_beside(job: Job) -> bool:
-    return pick_device(job.device).type == "cpu" and job.threads == 1 and pays(job.spec)
+    return job.device == "cpu" and job.threads == 1 and pays(job.spec)
 
 
 def complete(job: Job) -> Path:
@@ -106,8 +111,7 @@ def complete(job: Job) -> Path:
     os.environ["NUMBA_NUM_THREADS"] = str(job.threads)  # read when it is first imported
     with threadpool_limits(job.threads), computing_threads(job.threads):
         if job.beside:
-            specs = [job.spec, *(other.spec for other in job.others)]
-            run_together(specs, job.out, checkpoint_every=job.checkpoint_every)
+            _train_along(job)
         path = run(
             job.spec,
             job.out,
@@ -122,6 +126,15 @@ def complete(job: Job) -> Path:
             keep_codes(path)
     (path / "failed.json").unlink(missing_ok=True)
     return path
+
+
+def _train_along(job: Job) -> None:
+    """Train a job's run with those of others, which is faster and nothing more."""
+    specs = [job.spec, *(other.spec for other in job.others)]
+    try:
+        run_together(specs, job.out, checkpoint_every=job.checkpoint_every)
+    except Exception as error:  # of any of them; this one goes on alone
+        warn(f"{job.spec.directory} is trained alone: {error}")
 
 
 def is_complete(job: Job) -> bool:

@@ -31,7 +31,8 @@ class Tally:
     retried: int = 0
     began: float = field(default_factory=time.monotonic)
     finished_here: int = 0
-    trained: set[Path] = field(default_factory=set[Path])  # beside others, and not yet scored
+    ended: set[Path] = field(default_factory=set[Path])
+    trained: set[Path] = field(default_factory=set[Path])  # beside others, and not ended
     running: dict[int, Event] = field(default_factory=dict[int, Event])
     speeds: dict[int, float] = field(default_factory=dict[int, float])  # images/s by worker
     _marks: dict[int, tuple[str, int, float]] = field(
@@ -45,16 +46,17 @@ class Tally:
             return
         self.running.pop(event.worker, None)
         self.speeds.pop(event.worker, None)
-        if event.kind == "done":
-            self._finish(event.job)
+        if event.kind in ("done", "failed"):
+            self._end(event.job, event.kind == "done")
+        self.done += event.kind == "done"
         self.failed += event.kind == "failed"
         self.retried += event.kind == "retry"
 
-    def _finish(self, job: Job) -> None:
-        """Count a run, and those that were trained along with it when that was done."""
-        beside = {other.path for other in job.others if is_finished(other.path)}
-        self.done += 1
-        self.finished_here += len(beside) + (job.path not in self.trained)
+    def _end(self, job: Job, done: bool) -> None:
+        """Count a run, and those that were trained along with it before they are scored."""
+        beside = {other.path for other in job.others if is_finished(other.path)} - self.ended
+        self.finished_here += len(beside) + (done and job.path not in self.trained)
+        self.ended.add(job.path)
         self.trained = (self.trained | beside) - {job.path}
 
     def _measure(self, event: Event) -> None:

@@ -56,40 +56,65 @@ def _built(spec: Run, data: Dataset) -> VAE:
 def run_together(specs: Sequence[Run], out: str | Path, *, checkpoint_every: int = 1000) -> None:
     """Train runs that differ in their seed alone, with one thread, as far as that can be.
 
-    Finished runs, and those that another process works on, are left out.
+    Finished runs, those that another process works on, and those that have no state in common with
+    the others are left out.
     """
     with ExitStack() as locks, interruptible() as stop:
         free = {path: spec for spec in specs if (path := _hold(locks, Path(out), spec))}
-        if len(free) > 1:
-            _train(free, checkpoint_every, stop)
+        kept = common_states(list(free))
+        if len(kept) > 1:
+            _train({path: free[path] for path in kept}, kept, checkpoint_every, stop)
+        if stop():
+            raise KeyboardInterrupt
 
 
 def _hold(locks: ExitStack, out: Path, spec: Run) -> Path | None:
     """The directory of a run, kept from others; None if there is nothing to do here or now."""
     path = out / spec.directory
     path.mkdir(parents=True, exist_ok=True)
-    try:
-        locks.enter_context(locked(path))
-        begun = not is_finished(path) and begin_run(path, spec, **HOW)
-    except RunError:  # another's, or damaged, which a single run will say
-        return None
-    return path if begun == HOW else None
+    with ExitStack() as lock:
+        try:
+            lock.enter_context(locked(path))
+            if is_finished(path) or begin_run(path, spec, **HOW) != HOW:
+                return None
+        except UntwineError:  # another's, or damaged, which a single run will say
+            return None
+        locks.push(lock.pop_all())
+    return path
 
 
-def _train(runs: dict[Path, Run], checkpoint_every: int, stop: Callable[[], bool]) -> None:
-    kept = common_states(list(runs))
-    if kept is None:
-        return
+def common_states(paths: Sequence[Path]) -> dict[Path, Kept | None]:
+    """The runs that can go on from the same step, as many as there are; None for the beginning."""
+    found: dict[int, list[Path]] = {}
+    for path in paths:
+        for step in {step_of(state) for state in states(path / "states")} or {0}:
+            found.setdefault(step, []).append(path)
+    if not found:
+        return {}
+    step, sharing = max(found.items(), key=lambda item: (len(item[1]), item[0]))
+    if step == 0:
+        return dict.fromkeys(sharing)
+    kept = {path: latest_state(path / "states", warn, until=step) for path in sharing}
+    return {path: state for path, state in kept.items() if state and state[1]["step"] == step}
+
+
+def _train(
+    runs: dict[Path, Run],
+    kept: dict[Path, Kept | None],
+    checkpoint_every: int,
+    stop: Callable[[], bool],
+) -> None:
     spec, count = next(iter(runs.values())), len(runs)
     data = load(spec.data)
     models = [_built(one, data) for one in runs.values()]
     seeds = [one.seed for one in runs.values()]
+    resume = [state for state in kept.values() if state]
     try:
-        stack = stacked(models, data, seeds, batch=spec.batch, lr=spec.lr, resume=kept)
+        stack = stacked(models, data, seeds, batch=spec.batch, lr=spec.lr, resume=resume)
     except Unlike:
         return
     path_of = dict(zip(stack.states, runs, strict=True))
-    began = time.monotonic() - sum(facts["seconds"] for _, facts in kept)
+    began = time.monotonic() - sum(facts["seconds"] for _, facts in resume)
 
     def share() -> float:
         """Seconds of each run."""
@@ -111,16 +136,3 @@ def _train(runs: dict[Path, Run], checkpoint_every: int, stop: Callable[[], bool
             return
     for state, path in path_of.items():
         finish_run(path, runs[path], state.model, state.history, share())
-
-
-def common_states(paths: Sequence[Path]) -> list[Kept] | None:
-    """The states of the latest step that all runs have; none if none has any, else None."""
-    steps = [{step_of(state) for state in states(path / "states")} for path in paths]
-    if not any(steps):
-        return []
-    common = set.intersection(*steps)
-    if not common:
-        return None
-    kept = [latest_state(path / "states", warn, until=max(common)) for path in paths]
-    whole = [state for state in kept if state and state[1]["step"] == max(common)]
-    return whole if len(whole) == len(paths) else None
