@@ -27,7 +27,8 @@ from torch.func import functional_call, stack_module_state, vmap
 
 import untwine
 from untwine.data import mix
-from untwine.stacking import Terms, Unlike, stacked
+from untwine.recording import Terms, Unlike
+from untwine.stacking import stacked
 from untwine.train import fit
 
 CORES = os.cpu_count() or 1

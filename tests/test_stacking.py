@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 import untwine
-from untwine import stacking
+from untwine import recording, stacking
+from untwine.recording import Unlike
 from untwine.registry import models
-from untwine.stacking import Stack, Unlike, stacked
+from untwine.stacking import Stack, stacked
 from untwine.train import fit, loop
 
 SEEDS = (3, 5, 6)
@@ -170,7 +171,7 @@ def test_a_way_that_rounds_otherwise_is_not_gone(monkeypatch):
         seen.append(1)
         return torch.baddbmm(bias[:, None].double(), a.double(), b.double()).float()
 
-    monkeypatch.setitem(stacking.RULES, addmm, precise)
+    monkeypatch.setitem(recording.RULES, addmm, precise)
     data = untwine.dataset("circle")
     stack = require_as_alone(build("vae", data), data)
     left = [ways for node, ways in stack.recording.ways.items() if node.target is addmm]

@@ -16,9 +16,10 @@ from untwine.guards import computing_threads, locked
 from untwine.jobs import Job, complete, grouped, is_complete
 from untwine.launch import Event, Ledger, launch
 from untwine.monitor import Tally
+from untwine.recording import Unlike
 from untwine.runs import is_finished, run
 from untwine.spec import plan
-from untwine.stacking import Unlike, stacked
+from untwine.stacking import stacked
 from untwine.store import states, step_of
 from untwine.together import run_together
 from untwine.train import State

@@ -14,6 +14,7 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
+Packed = tuple[dict[str, Tensor], dict[str, Any]]  # a training state as tensors and as JSON
 STATE = re.compile(r"\d{9,}-[0-9a-f]{16}\.safetensors")
 
 
@@ -88,7 +89,7 @@ def plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def latest_state(
     folder: Path, warn: Callable[[str], None], *, until: int | None = None
-) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+) -> Packed | None:
     """The newest training state that is whole, and of no later step than `until`.
 
     Damaged ones are named and passed over.

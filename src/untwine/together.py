@@ -12,24 +12,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from untwine.data import Dataset
 from untwine.errors import RunError, UntwineError
 from untwine.guards import interruptible, locked
 from untwine.progress import progress
+from untwine.recording import Unlike
 from untwine.runs import begin_run, finish_run, is_finished, save_progress, warn
 from untwine.spec import Run, assemble, load
-from untwine.stacking import Unlike, stacked
-from untwine.store import latest_state, states, step_of
+from untwine.stacking import stacked
+from untwine.store import Packed, latest_state, states, step_of
 from untwine.train import describe, loop
 from untwine.vae import VAE
 
 MOST_WEIGHTS = 1_500_000  # of a model; larger ones gain little
 FEWEST_STEPS = 2_000  # of a run; to set up a stack takes as long as hundreds
 HOW: dict[str, Any] = {"device": "cpu", "threads": 1, "compile": "auto"}
-
-Kept = tuple[dict[str, Tensor], dict[str, Any]]  # what `State.pack` gives
 
 
 def pays(spec: Run) -> bool:
@@ -83,7 +80,7 @@ def _hold(locks: ExitStack, out: Path, spec: Run) -> Path | None:
     return path
 
 
-def common_states(paths: Sequence[Path]) -> dict[Path, Kept | None]:
+def common_states(paths: Sequence[Path]) -> dict[Path, Packed | None]:
     """The runs that can go on from the same step, as many as there are; None for the beginning."""
     found: dict[int, list[Path]] = {}
     for path in paths:
@@ -100,7 +97,7 @@ def common_states(paths: Sequence[Path]) -> dict[Path, Kept | None]:
 
 def _train(
     runs: dict[Path, Run],
-    kept: dict[Path, Kept | None],
+    kept: dict[Path, Packed | None],
     checkpoint_every: int,
     stop: Callable[[], bool],
 ) -> None:

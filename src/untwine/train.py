@@ -18,6 +18,7 @@ from untwine.errors import ParameterError, RunError
 from untwine.parts.nets import frozen_statistics
 from untwine.progress import progress
 from untwine.records import Batch
+from untwine.store import Packed
 from untwine.vae import VAE, forked
 
 Row = dict[str, float]
@@ -96,7 +97,7 @@ class State:
     def optimisers(self) -> list[Adam]:
         return [self.main, *self.rivals]
 
-    def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def pack(self) -> Packed:
         """Everything as named tensors and as JSON."""
         tensors = {f"model.{k}": v for k, v in self.model.state_dict().items()}
         for i, optimiser in enumerate(self.optimisers()):
@@ -150,7 +151,7 @@ def fit(
     seed: int = 0,
     device: str = "auto",
     compile: Compile = "auto",
-    resume: tuple[dict[str, Tensor], dict[str, Any]] | None = None,
+    resume: Packed | None = None,
     checkpoint: Callable[[State], None] | None = None,
     checkpoint_every: int = 1000,
     stop: Callable[[], bool] = lambda: False,
