@@ -152,7 +152,7 @@ def _drawn(tally: Tally) -> Table:
 
     table = Table(box=None, title=tally.summary(), title_justify="left", header_style="bold")
     for name in ("worker", "run", "done", ""):
-        table.add_column(name, overflow="ellipsis", no_wrap=True)
+        table.add_column(name, min_width=len(name), overflow="ellipsis", no_wrap=True)
     for worker, event in sorted(tally.running.items())[:SHOWN]:
         share = f"{100 * event.done / event.total:.0f} %" if event.total else ""
         table.add_row(str(worker + 1), event.job.spec.directory, share, event.note)
