@@ -1,9 +1,9 @@
-"""Drawing batches against training on them: what share of a step the data takes.
+"""Loading batches compared with training on them: the share of a step that data takes.
 
 python benchmarks/data.py [--rounds 5] [--quick]
 
-drawn    batches of random examples, one after the other, and nothing else
-trained  a plain VAE on the same data by untwine's own loop, whose steps draw their batches too
+loaded   random batches, one after the other, without training
+trained  a plain VAE on the same data by `untwine.fit`, which loads its batches too
 
 Each dataset has two processes that take turns. About four minutes; a minute with --quick.
 """
@@ -32,7 +32,7 @@ SETS = (
 QUICK = SETS[:3]
 
 
-def drawing(data):
+def loader(data):
     generator = torch.Generator().manual_seed(0)
 
     def work():
@@ -47,32 +47,38 @@ def drawing(data):
 
 def contender(kind, name):
     data = untwine.dataset(name)
-    if kind == "drawing":
-        serve(drawing(data))
+    if kind == "loading":
+        serve(loader(data))
     else:
         trainer(data, untwine.build("vae", data, latent=LATENT), "no")
 
 
 def row(name, rounds):
-    names = [f"drawing {name}", f"trainer {name}"]
-    drawn, trained = take_turns(__file__, names, rounds).values()
-    share = 100 * trained.median / drawn.median
-    return [name, drawn.told(), trained.told(), f"{drawn.over(trained):.0f}", f"{share:.1f} %"]
+    names = [f"loading {name}", f"trainer {name}"]
+    loaded, trained = take_turns(__file__, names, rounds).values()
+    share = 100 * trained.median / loaded.median
+    return [
+        name,
+        loaded.format(),
+        trained.format(),
+        f"{loaded.over(trained):.0f}",
+        f"{share:.1f} %",
+    ]
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Drawing batches against training on them.")
+    parser = argparse.ArgumentParser(description="Loading batches compared with training on them.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="fewer datasets, two rounds")
     options = parser.parse_args()
     rounds = 2 if options.quick else options.rounds
     section(
         "Data",
-        f"Images per second of batches of {BATCH}: drawn and nothing else, and trained on by a "
-        f"plain VAE with {LATENT} latents, {rounds} turns each. The ratio of the two is how many "
-        "models one source could feed; its inverse is the share of a step that drawing takes.",
+        f"Images per second in batches of {BATCH}: only loaded, and used to train a plain VAE with "
+        f"{LATENT} latents, {rounds} turns each. The ratio is the number of models that one source "
+        "could feed; its inverse is the share of a step that loading takes.",
     )
-    header = ["data", "drawn, images/s", "trained, images/s", "ratio", "share of a step"]
+    header = ["data", "loaded, images/s", "trained, images/s", "ratio", "share of a step"]
     table(header, [row(name, rounds) for name in (QUICK if options.quick else SETS)])
 
 

@@ -1,9 +1,9 @@
-"""Encoding and decoding for scores and pictures, against the plainest loop.
+"""Encoding and decoding for scores and images, compared with a plain loop.
 
 python benchmarks/encode.py [--rounds 7]
 
 plain     the same layers in PyTorch's default layout, batch after batch, images resident
-untwine   `Representation.codes`, which draws the images too, and `VAE.decode`
+untwine   `Representation.codes`, which also renders the images, and `VAE.decode`
 """
 
 import argparse
@@ -15,7 +15,7 @@ from harness import section, serve, table, take_turns
 from loops import BATCH, LATENT, network
 
 import untwine
-from untwine.representation import Representation
+from untwine.scoring.representation import Representation
 
 COUNT = 4096
 SIZE = 64
@@ -34,16 +34,18 @@ def contender(kind, direction):
     z = torch.randn(COUNT, LATENT)
     if kind == "plain":
         halves = network(SIZE)
-        module, given = (
+        module, inputs = (
             (halves[0], data.take(list(range(COUNT))))
             if direction == "encoding"
             else (halves[1], z)
         )
-        serve(lambda: rate(lambda: [module(part) for part in given.split(BATCH)]))
+        serve(lambda: rate(lambda: [module(part) for part in inputs.split(BATCH)]))
         return
     model = untwine.build("vae", data, latent=LATENT, network="conv-k4")
     if direction == "encoding":
-        serve(lambda: rate(lambda: Representation(model, data, n=COUNT, chunk=BATCH).codes))
+        serve(
+            lambda: rate(lambda: Representation(model, data, n_examples=COUNT, chunk=BATCH).codes)
+        )
     else:
         Representation(model, data)
         serve(lambda: rate(lambda: [model.decode(part) for part in z.split(BATCH)]))
@@ -55,16 +57,16 @@ def main():
     options = parser.parse_args()
     section(
         "Encoding and decoding",
-        f"{COUNT:,} sprites of {SIZE} pixels in batches of {BATCH}, as scores and pictures need "
-        "them. `plain` is the same layers in PyTorch's default layout on images that are there; "
-        "`untwine` draws the images too.",
+        f"{COUNT:,} sprites of {SIZE} pixels in batches of {BATCH}, as scores and images need "
+        "them. `plain` is the same layers in PyTorch's default layout on images in memory; "
+        "`untwine` also renders the images.",
     )
     rows = []
     for direction in ("encoding", "decoding"):
         plain, ours = f"plain {direction}", f"untwine {direction}"
-        found = take_turns(__file__, [plain, ours], options.rounds)
-        ratio = f"{found[ours].over(found[plain]):.2f}"
-        rows.append([direction, found[plain].told(), found[ours].told(), ratio])
+        results = take_turns(__file__, [plain, ours], options.rounds)
+        ratio = f"{results[ours].over(results[plain]):.2f}"
+        rows.append([direction, results[plain].format(), results[ours].format(), ratio])
     table(["", "plain, images/s", "untwine, images/s", "ratio"], rows)
 
 

@@ -1,13 +1,13 @@
-"""How fast the explorer answers, as ratios to a bare decode of one code in the same run.
+"""Response times of the explorer, as ratios to a bare decode of one code in the same run.
 
 python benchmarks/explorer.py [RUN] [--rounds 5] [--seconds 2]
 
 bare         model.decode of one code, in a process that does nothing else
-one user     moves a slider: a decode.png at a time over one connection, the next when it is there
+one user     moves a slider: one decode.png at a time over one connection
 fifty users  the same, fifty at a time; sixty moves a second at most, as a hand on a screen
-first paint  what the page asks before it shows something: itself, its files, the runs, one run
+first paint  what the page requests before it shows something: itself, its files, the runs, one run
 
-The server is a process of its own, warmed up, as `untwine explore` starts it. Without RUN a small
+The server is a separate process, started by `untwine explore` and warmed up. Without RUN, a small
 one is trained, which takes a few seconds.
 """
 
@@ -29,20 +29,20 @@ import torch
 from harness import Result, section, show, table
 
 import untwine
-from untwine.runs import find_run, open_run
+from untwine.runs.directory import find_run, open_run
 
 MANY = 50
 TICK = 1 / 60  # seconds between two moves of a hand
 
 
 class Line:
-    """One connection that is kept, as a browser does; the plainest client there is."""
+    """A minimal client with one persistent connection, as in a browser."""
 
     def __init__(self, address):
         self.host, self.port = urlsplit(address).hostname, urlsplit(address).port
 
     async def get(self, path):
-        """The body of an answer, which has to be 200."""
+        """The body of a response, which must have status 200."""
         if not hasattr(self, "reader"):
             self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
         self.writer.write(f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\n\r\n".encode())
@@ -59,17 +59,17 @@ class Line:
 
 
 async def user(address, base, latents, seconds, seed):
-    """Seconds that each move of a slider took to be answered."""
-    line, rng, found = Line(address), np.random.default_rng(seed), []
+    """Seconds until the response to each move of a slider."""
+    line, rng, times = Line(address), np.random.default_rng(seed), []
     code = rng.standard_normal(latents).round(4)
     moved = rng.integers(latents)
     ends = time.perf_counter() + seconds
     while (began := time.perf_counter()) < ends:
-        code[moved] = round(3 * np.sin(len(found) / 20 + seed), 4)
-        found.append(await line.timed(f"{base}/decode.png?code={','.join(f'{v:g}' for v in code)}"))
+        code[moved] = round(3 * np.sin(len(times) / 20 + seed), 4)
+        times.append(await line.timed(f"{base}/decode.png?code={','.join(f'{v:g}' for v in code)}"))
         await asyncio.sleep(max(0, began + TICK - time.perf_counter()))
     line.writer.close()
-    return found
+    return times
 
 
 async def users(count, address, base, latents, seconds):
@@ -100,20 +100,20 @@ async def first_paint(address, base):
 
 
 def bare(model, latents, seconds):
-    """Seconds of each decode of one code; the mapping of z is part of the model's own decode."""
-    rng, found, ends = np.random.default_rng(0), [], time.perf_counter() + seconds
+    """Seconds of each decoding of one code, mapping included."""
+    rng, times, ends = np.random.default_rng(0), [], time.perf_counter() + seconds
     while time.perf_counter() < ends:
         code = torch.from_numpy(rng.standard_normal((1, latents)).astype(np.float32))
         began = time.perf_counter()
         with torch.no_grad():
-            model.decode(model.mapping(code)[0])
-        found.append(time.perf_counter() - began)
-    return found
+            model.decode_latents(code)
+        times.append(time.perf_counter() - began)
+    return times
 
 
 @contextmanager
 def server(path):
-    """The address of a server of this run."""
+    """Start a server of this run; yields its address."""
     process = subprocess.Popen(
         [sys.executable, "-m", "untwine", "explore", str(path), "--port", "0", "--no-browser"],
         stdout=subprocess.PIPE,
@@ -128,23 +128,23 @@ def server(path):
 
 
 def measure(path, rounds, seconds):
-    """The run's facts, and the seconds of every request by contender and round."""
+    """The summary of the run, and the seconds of every request by contender and round."""
     model = open_run(path).model
-    found = {"bare": [], "one user": [], f"{MANY} users": [], "first paint": []}
+    times = {"bare": [], "one user": [], f"{MANY} users": [], "first paint": []}
     with server(path) as address:
         base = f"/api/runs/{quote(Path(path).name)}"
-        facts = json.loads(asyncio.run(Line(address).get(base)))
-        latents = len(facts["latents"])
+        summary = json.loads(asyncio.run(Line(address).get(base)))
+        latents = len(summary["latents"])
         asyncio.run(users(2, address, base, latents, 0.5))  # warm up
         bare(model, latents, 0.5)
         for turn in range(rounds):
             show(f"round {turn + 1} of {rounds}")
-            found["bare"].append(bare(model, latents, seconds / 4))
-            found["one user"].append(asyncio.run(users(1, address, base, latents, seconds)))
-            found[f"{MANY} users"].append(asyncio.run(users(MANY, address, base, latents, seconds)))
-            found["first paint"].append([asyncio.run(first_paint(address, base)) for _ in range(3)])
+            times["bare"].append(bare(model, latents, seconds / 4))
+            times["one user"].append(asyncio.run(users(1, address, base, latents, seconds)))
+            times[f"{MANY} users"].append(asyncio.run(users(MANY, address, base, latents, seconds)))
+            times["first paint"].append([asyncio.run(first_paint(address, base)) for _ in range(3)])
         show("")
-    return facts, found
+    return summary, times
 
 
 def row(name, rounds, unit):
@@ -154,25 +154,25 @@ def row(name, rounds, unit):
     every = np.concatenate(rounds)
     tail = [f"{1000 * np.percentile(every, p):.1f}" for p in (95, 99)]
     halfway = Result.of([1000 * spent for spent in middle])
-    return [name, f"{len(every):,}", halfway.told(".1f"), *tail, ratios.told(".1f")]
+    return [name, f"{len(every):,}", halfway.format(".1f"), *tail, ratios.format(".1f")]
 
 
-def report(facts, found, seconds):
-    rounds = len(found["bare"])
-    shape = " x ".join(map(str, facts["shape"]))
+def report(summary, times, seconds):
+    rounds = len(times["bare"])
+    shape = " x ".join(map(str, summary["shape"]))
     section(
         "Explorer",
-        f"Milliseconds until an answer is there, of {facts['title']} on {facts['data']} with "
-        f"{len(facts['latents'])} latents and images of {shape}. Contenders took turns of "
+        f"Milliseconds until the response, of {summary['title']} on {summary['data']} with "
+        f"{len(summary['latents'])} latents and images of {shape}. Contenders took turns of "
         f"{seconds:g} s, {rounds} rounds; the median has its spread over rounds, and the last "
         "column is the median as a multiple of the bare decode's in the same round.",
         f"`bare` decodes one code in a process of its own; `one user` and `{MANY} users` move "
-        "sliders, each with one connection and at most sixty moves a second; `first paint` is all "
-        "that the page asks for before it shows something.",
+        "sliders, each with one connection and at most sixty moves a second; `first paint` is "
+        "everything the page requests before it shows something.",
     )
-    unit = [np.median(spent) for spent in found["bare"]]
+    unit = [np.median(spent) for spent in times["bare"]]
     header = ["", "requests", "median", "95th percentile", "99th percentile", "times bare"]
-    table(header, [row(name, spent, unit) for name, spent in found.items()])
+    table(header, [row(name, spent, unit) for name, spent in times.items()])
 
 
 def main():
@@ -186,8 +186,7 @@ def main():
         if options.run:
             path = find_run(options.run, options.out)
         else:
-            wanted = ["size=32", "beta=6"]
-            spec = untwine.plan("beta-tcvae", "sprites", settings=wanted, steps=100, lr=1e-3)
+            spec = untwine.plan("beta-tcvae", "sprites", size=32, beta=6, steps=100, lr=1e-3)
             path = untwine.run(spec, scratch, quiet=True)
         report(*measure(path, options.rounds, options.seconds), options.seconds)
 

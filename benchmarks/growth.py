@@ -2,12 +2,11 @@
 
 python benchmarks/growth.py [--rounds 5] [--quick]
 
-Every piece of work is done at several sizes that take turns. The slope is that of a straight line
-through the logarithms of time against those of size, over the upper half of the sizes, where fixed
-costs weigh least: 0 costs the same at every size, 1 grows in proportion, 2 with the square. There
-is a slope for every round; their median is given, with the least and the most of them. A slope that
-is above 1 in every round by more than a tenth is marked with its reason. Times are those of the
-processor with one thread, which other work on the machine disturbs least.
+Work is timed at several sizes, in turns. The slope is that of a straight line through log time
+against log size over the upper half of the sizes, where fixed costs matter least: 0 is constant, 1
+is linear, 2 is quadratic. Each round gives a slope; the table shows median, minimum and maximum. A
+slope above 1.1 in every round is given a reason. Times are CPU times with one thread, which other
+work on the machine disturbs least.
 """
 
 import argparse
@@ -22,18 +21,18 @@ from pathlib import Path
 import numpy as np
 import torch
 from harness import Result, section, show, table
-from study import chores, filled
 from threadpoolctl import threadpool_limits
 
 import untwine
+from study import chores, fill_folder
 from untwine.registry import metrics
-from untwine.representation import Representation, Rows
-from untwine.scoring import compute, needs
+from untwine.scoring.representation import CodeArrays, Representation
+from untwine.scoring.scores import compute, metric_needs
 from untwine.train import fit
 
-LEAST = 0.02  # seconds of a measurement; what takes less is repeated
-BUDGET = 6.0  # seconds, after which a work has no more rounds than two
-CLEARLY = 1.1
+MIN_SECONDS = 0.02  # of a measurement; shorter work is repeated
+BUDGET = 6.0  # seconds, after which work has at most two rounds
+STEEP = 1.1
 LEVELS = (3, 6, 40, 32, 32, 4, 8, 5, 10, 3, 6, 4, 8, 5, 10, 3)
 ROWS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
 LATENTS = (2, 4, 8, 16, 32, 64)
@@ -59,26 +58,26 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Work:
-    """Something that can be done at several sizes; `make` gives what takes the time."""
+    """Work that can be done at several sizes; `make` prepares it for a size."""
 
     name: str
     unit: str
     sizes: tuple[int, ...]
-    make: Callable  # of a size: a function that returns the seconds it took
+    make: Callable  # from a size to a function that returns seconds
 
     @property
     def fitted(self):
-        """The sizes whose times the slope is of."""
+        """The sizes used for the slope."""
         return self.sizes[len(self.sizes) // 2 :]
 
 
-def timed(work):
-    """A function that does the work, often enough to be timed, and returns its seconds."""
-    work()  # what is imported or compiled once
+def timer(work):
+    """Return a function that repeats the work and returns the seconds of one repetition."""
+    work()  # import and compile
     began = time.process_time()
     work()
     spent = time.process_time() - began
-    count = max(1, round(LEAST / max(spent, 1e-9)))
+    count = max(1, round(MIN_SECONDS / max(spent, 1e-9)))
 
     def run():
         began = time.process_time()
@@ -90,11 +89,11 @@ def timed(work):
 
 
 def rows(n=2_000, latents=10, factors=5):
-    """Codes of so many latents, of which the first are noisy factors and two of them mixed."""
+    """Codes whose first latents are noisy factors, two of them mixed."""
     rng = np.random.default_rng(0)
     levels = np.array(LEVELS[:factors])
 
-    def some(count):
+    def sample(count):
         f = np.stack([rng.integers(size, size=count) for size in levels], 1)
         z = 0.01 * rng.standard_normal((count, latents))
         shared = min(latents, factors)
@@ -102,32 +101,34 @@ def rows(n=2_000, latents=10, factors=5):
         z[:, :2] = z[:, :2] @ np.array([[0.8, 0.6], [-0.6, 0.8]])
         return z.astype(np.float32), f
 
-    return Rows(*some(n), *some(n // 2), others=(some(n)[0],))
+    return CodeArrays(*sample(n), *sample(n // 2), others=(sample(n)[0],))
 
 
-def scored(name, **sizes):
+def score_timer(name, **sizes):
     subject, choice = rows(**sizes), metrics.read(name)
-    return timed(lambda: compute(subject, choice))
+    return timer(lambda: compute(subject, choice))
 
 
 def scores():
     """Scores against rows, latents and factors."""
     for name in SCORES:
-        yield Work(name, "rows", ROWS, lambda n, m=name: scored(m, n=n))
-    for name in SCORES[:-1]:  # the steps of explicitness depend on what the latents hold
-        yield Work(name, "latents", LATENTS, lambda n, m=name: scored(m, latents=n))
+        yield Work(name, "rows", ROWS, lambda n, m=name: score_timer(m, n=n))
+    for name in SCORES[:-1]:  # the steps of explicitness depend on the latents
+        yield Work(name, "latents", LATENTS, lambda n, m=name: score_timer(m, latents=n))
     for name in SCORES:
-        if "factors" in needs(metrics[metrics.read(name).name]):
-            yield Work(name, "factors", FACTORS, lambda n, m=name: scored(m, latents=20, factors=n))
+        if "factors" in metric_needs(metrics[metrics.read(name).name]):
+            yield Work(
+                name, "factors", FACTORS, lambda n, m=name: score_timer(m, latents=20, factors=n)
+            )
 
 
-def encoding(n):
+def encoding_timer(n):
     data = untwine.dataset("sprites(size=32)")
     model = untwine.build("vae", data)
-    return timed(lambda: Representation(model, data, n=n).codes)
+    return timer(lambda: Representation(model, data, n_examples=n).codes)
 
 
-def trained(name, data, *, batch=64, steps=4, **numbers):
+def step_timer(name, data, *, batch=64, steps=4, **numbers):
     """Seconds of a step, from the second on."""
     data = untwine.dataset(data)
     model = untwine.build(name, data, **numbers)
@@ -153,62 +154,64 @@ def sprites(pixels):
 
 
 def on_sprites(pixels, *, network):
-    return trained("vae", sprites(pixels), network=network, batch=16)
+    return step_timer("vae", sprites(pixels), network=network, batch=16)
 
 
-def drawn(pixels):
+def loading_timer(pixels):
     data = untwine.dataset(sprites(pixels))
     index = np.random.default_rng(0).integers(len(data), size=64)
-    return timed(lambda: data.take(index))
+    return timer(lambda: data.take(index))
 
 
 def training():
-    """Steps against latents, batch and pixels; drawing and encoding."""
+    """Steps against latents, batch and pixels; loading and encoding."""
     small = {"data": "sprites(size=16)", "network": "mlp"}
     for name in ("vae", "beta-tcvae", "dip-vae-i", "sylvester"):
         yield Work(
-            f"{name}: step", "latents", LATENTS, lambda n, m=name: trained(m, latent=n, **small)
+            f"{name}: step", "latents", LATENTS, lambda n, m=name: step_timer(m, latent=n, **small)
         )
     for name in ("vae", "beta-tcvae", "dip-vae-i", "factor-vae", "dd-sparse", "nested-vae"):
         yield Work(
-            f"{name}: step", "batch", BATCHES, lambda n, m=name: trained(m, batch=n, **small)
+            f"{name}: step", "batch", BATCHES, lambda n, m=name: step_timer(m, batch=n, **small)
         )
     pixels = tuple(side**2 for side in SIDES)
     for network in ("conv", "conv-k4"):
         make = partial(on_sprites, network=network)
         yield Work(f"vae, {network}: step", "pixels", pixels, make)
-    yield Work("sprites: drawing", "pixels", pixels, drawn)
-    yield Work("vae: encoding", "rows", ROWS[:-1], encoding)
+    yield Work("sprites: loading", "pixels", pixels, loading_timer)
+    yield Work("vae: encoding", "rows", ROWS[:-1], encoding_timer)
 
 
 def studies(folder):
-    """What is done with a whole study against its runs."""
-    opened = {SETTINGS * seeds: filled(folder, seeds) for seeds in SEEDS}
-    for chore in chores(opened[min(opened)], min(SEEDS)):
-        yield Work(chore, "runs", tuple(opened), partial(done, opened=opened, chore=chore))
-    yield Work("UDR", "models", (4, 8, 16, 32), agreement)
+    """Work on a whole study against its number of runs."""
+    folders = {SETTINGS * seeds: fill_folder(folder, seeds) for seeds in SEEDS}
+    for chore in chores(folders[min(folders)], min(SEEDS)):
+        yield Work(
+            chore, "runs", tuple(folders), partial(chore_timer, folders=folders, chore=chore)
+        )
+    yield Work("UDR", "models", (4, 8, 16, 32), udr_timer)
 
 
-def done(runs, *, opened, chore):
-    return timed(chores(opened[runs], runs // SETTINGS)[chore])
+def chore_timer(runs, *, folders, chore):
+    return timer(chores(folders[runs], runs // SETTINGS)[chore])
 
 
-def agreement(count):
+def udr_timer(count):
     rng = np.random.default_rng(0)
     codes = [rng.standard_normal((1_000, 10)) for _ in range(count)]
-    return timed(lambda: untwine.metrics.udr(codes))
+    return timer(lambda: untwine.metrics.udr(codes))
 
 
-def measured(work, rounds):
-    """(rounds, sizes) seconds; fewer rounds where they would take long."""
+def measure(work, rounds):
+    """(rounds, sizes) seconds; fewer rounds if they take long."""
     runs = [work.make(size) for size in work.sizes]
-    found, began = [], time.perf_counter()
+    rows, began = [], time.perf_counter()
     with threadpool_limits(1):  # of all libraries, which the first call has loaded
-        while len(found) < rounds and (len(found) < 2 or time.perf_counter() - began < BUDGET):
-            show(f"{work.name} against {work.unit}: round {len(found) + 1}")
-            found.append([run() for run in runs])
+        while len(rows) < rounds and (len(rows) < 2 or time.perf_counter() - began < BUDGET):
+            show(f"{work.name} against {work.unit}: round {len(rows) + 1}")
+            rows.append([run() for run in runs])
     show("")
-    return np.array(found)
+    return np.array(rows)
 
 
 def slopes(work, spent):
@@ -218,17 +221,17 @@ def slopes(work, spent):
 
 
 def row(work, rounds):
-    spent = measured(work, rounds)
+    spent = measure(work, rounds)
     slope = Result.of(slopes(work, spent).tolist())
     first, last = np.median(spent[:, [0, -1]], 0) * 1000
     name = work.name.partition(":")[0]
-    reason = REASONS.get(name, "not known") if slope.low > CLEARLY else ""
+    reason = REASONS.get(name, "unknown") if slope.low > STEEP else ""
     return [
         work.name,
         f"{work.unit}, {work.sizes[0]:,} to {work.sizes[-1]:,}",
         f"from {work.fitted[0]:,}",
         f"{first:.3g} to {last:.3g}",
-        slope.told(".2f"),
+        slope.format(".2f"),
         reason,
     ]
 
@@ -243,15 +246,14 @@ def main():
     os.environ["NUMBA_NUM_THREADS"] = "1"  # read when it is first imported
     section(
         "Growth",
-        "Slopes of log time against log size over the upper half of the sizes: 1 grows in "
-        "proportion to the size, 2 with its square. Brackets hold the least and the most of "
-        f"several rounds; a slope above {CLEARLY} in all of them has its reason beside it. Images "
-        "count by their pixels.",
+        "Slopes of log time against log size over the upper half of the sizes: 1 is linear, 2 is "
+        "quadratic. Brackets hold the minimum and maximum over rounds; a slope above "
+        f"{STEEP} in all of them is given a reason. The size of an image is its number of pixels.",
     )
     with tempfile.TemporaryDirectory() as scratch:
         works = [*scores(), *training(), *studies(Path(scratch))]
-        found = [row(work, rounds) for work in works]
-    table(["work", "against", "fitted", "ms, least to most", "slope", "why above 1"], found)
+        lines = [row(work, rounds) for work in works]
+    table(["work", "against", "fitted", "ms, smallest to largest", "slope", "why above 1"], lines)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Result:
-    """The median of several turns, and the least and the most of them."""
+    """The median of several turns, with their minimum and maximum."""
 
     median: float
     low: float
@@ -28,13 +28,13 @@ class Result:
     def over(self, other):
         return self.median / other.median
 
-    def told(self, form=",.0f"):
-        """`531 (512 to 540)`, in the given format."""
-        return f"{self.median:{form}} ({self.low:{form}} to {self.high:{form}})"
+    def format(self, spec=",.0f"):
+        """`531 (512 to 540)`, with each number in this format."""
+        return f"{self.median:{spec}} ({self.low:{spec}} to {self.high:{spec}})"
 
 
 def serve(work):
-    """In a contender: do the work each time a line arrives, and print its rate."""
+    """In a contender process: do the work whenever a line arrives, and print its rate."""
     work()  # warm up
     print("ready", flush=True)
     for _ in sys.stdin:
@@ -42,7 +42,7 @@ def serve(work):
 
 
 def take_turns(script, contenders, rounds=7, python=None):
-    """Run `script CONTENDER` for each and let them take turns; {contender: Result}.
+    """Run `script CONTENDER` for each contender, in turns; {contender: Result}.
 
     `python` names another interpreter for some contenders: {contender: path}.
     """
@@ -73,7 +73,7 @@ def take_turns(script, contenders, rounds=7, python=None):
 
 
 def interleaved(works, rounds=7):
-    """Let functions of this process take turns; {name: Result} in seconds."""
+    """Time functions of this process, in turns; {name: Result} in seconds."""
     for work in works.values():
         work()  # warm up
     spent = {name: [] for name in works}
@@ -92,20 +92,20 @@ def seconds(work):
 
 
 def show(text):
-    """A line of progress, where someone is looking."""
+    """Show a line of progress if standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"\r{text:70}\r", end="", file=sys.stderr, flush=True)
 
 
 def section(title, *paragraphs):
-    """The heading of a script's section and what its figures mean."""
+    """Print the heading of a section, and what its figures mean."""
     print(f"## {title}\n")
     for paragraph in paragraphs:
         print(f"{paragraph}\n")
 
 
 def table(header, rows):
-    """Print a table in Markdown: the first column to the left, the others to the right."""
+    """Print a Markdown table: first column left-aligned, others right-aligned."""
     rows = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
 
@@ -123,7 +123,7 @@ def table(header, rows):
 
 
 def machine():
-    """What the figures were measured on, in one line."""
+    """The hardware and software of the measurement, in one line."""
     import torch
 
     return (
@@ -134,7 +134,7 @@ def machine():
 
 
 def processor():
-    """The processor's own name, where the system tells it."""
+    """The name of the processor, if the system reports one."""
     try:
         with open("/proc/cpuinfo") as lines:
             names = [line.partition(":")[2].strip() for line in lines if "model name" in line]

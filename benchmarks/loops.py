@@ -1,7 +1,7 @@
-"""Training loops as one would write them by hand, in plain PyTorch; nothing of untwine.
+"""Hand-written training loops in plain PyTorch, without untwine.
 
 The network is that of Higgins et al. (2017) with four convolutions of kernel 4 for 64 pixels and
-three for 32. One resident batch; nothing is drawn, logged or saved.
+three for 32. One batch in memory; nothing is loaded, logged or saved.
 """
 
 import math
@@ -74,9 +74,9 @@ class Loop:
         if model == "factor-vae":
             self.classifier = classifier()
             parameters = self.classifier.parameters()
-            self.rival = torch.optim.Adam(parameters, 1e-4, (0.5, 0.9), fused=best)
+            self.adversary_adam = torch.optim.Adam(parameters, 1e-4, (0.5, 0.9), fused=best)
         self.loss_of = torch.compile(self.loss) if best else self.loss
-        self.rival_of = torch.compile(self.rival_loss) if best else self.rival_loss
+        self.adversary_loss_of = torch.compile(self.adversary_loss) if best else self.adversary_loss
 
     def draw(self, x):
         mean, logvar = self.encoder(x).chunk(2, -1)
@@ -97,7 +97,7 @@ class Loop:
             loss = loss + 10 * (joint - product).mean()
         return loss, z.detach()
 
-    def rival_loss(self, z):
+    def adversary_loss(self, z):
         with torch.no_grad():
             other = self.draw(self.other)[0]
             permuted = other.gather(0, torch.rand_like(other).argsort(0))
@@ -111,9 +111,9 @@ class Loop:
         loss.backward(inputs=self.weights)
         self.adam.step()
         if self.model == "factor-vae":
-            self.rival.zero_grad()
-            self.rival_of(z).backward()
-            self.rival.step()
+            self.adversary_adam.zero_grad()
+            self.adversary_loss_of(z).backward()
+            self.adversary_adam.step()
 
 
 def multiply_adds(size):

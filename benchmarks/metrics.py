@@ -1,4 +1,4 @@
-"""Our scores against the same computations done with scikit-learn and loops, in one run.
+"""Our metrics compared with the same computations by scikit-learn and loops, in one run.
 
 python benchmarks/metrics.py           10,000 and 5,000 rows; 2,000 and 1,000 for DCI; five minutes
 python benchmarks/metrics.py --full    the same, then DCI at 10,000 rows once; five minutes more
@@ -9,8 +9,9 @@ other way  how the 2019 study's library computes the same scores: one mutual_inf
            and factor, one LinearSVC per latent and factor, a Python loop over batches, and
            GradientBoostingClassifier for every factor
 
-The codes are shaped as dSprites' are: ten latents, five factors of 3, 6, 40, 32 and 32 levels, two
-of them mixed by 30 degrees. Both ways take turns in one process; ours is compiled before.
+The codes have the shape of codes of dSprites: ten latents, five factors of 3, 6, 40, 32 and 32
+levels, two of them rotated by 30 degrees. Both ways take turns in one process; ours is compiled
+before.
 """
 
 import argparse
@@ -45,8 +46,8 @@ def draw(n, rng):
     return np.stack([rng.integers(size, size=n) for size in SIZES], 1)
 
 
-class Rows:
-    """The rows that every score sees."""
+class Codes:
+    """The codes and factors that every metric scores."""
 
     def __init__(self, n):
         rng = np.random.default_rng(0)
@@ -59,14 +60,14 @@ class Rows:
         return self.z, self.f, self.test_z, self.test_f
 
 
-def binned(z):
+def bin_codes(z):
     return np.stack(
         [np.digitize(column, np.histogram(column, BINS)[1][:-1]) for column in z.T], axis=1
     )
 
 
 def information_by_pairs(rows):
-    z = binned(rows.z)
+    z = bin_codes(rows.z)
     return np.array([[mutual_info_score(a, b) for b in rows.f.T] for a in z.T])
 
 
@@ -98,9 +99,11 @@ def explicitness_by_classes(rows):
     z, test_z = (rows.z - mean) / std, (rows.test_z - mean) / std
     areas = []
     for k in range(len(SIZES)):
-        found = LogisticRegression().fit(z, rows.f[:, k]).predict_proba(test_z)
+        probability = LogisticRegression().fit(z, rows.f[:, k]).predict_proba(test_z)
         truth = LabelBinarizer().fit(rows.f[:, k]).transform(rows.test_f[:, k])
-        areas.append(np.mean([roc_auc_score(t, p) for t, p in zip(truth.T, found.T, strict=True)]))
+        areas.append(
+            np.mean([roc_auc_score(t, p) for t, p in zip(truth.T, probability.T, strict=True)])
+        )
     return np.mean(areas)
 
 
@@ -180,8 +183,8 @@ CASES = {
 
 def take_turns(name, n, rounds):
     """The scores and the seconds of both ways on n rows: (values, Results)."""
-    rows, works = Rows(n), CASES[name]
-    works[0](Rows(200))  # compiled once, as in any longer session
+    rows, works = Codes(n), CASES[name]
+    works[0](Codes(200))  # compile
     spent, values = ([], []), [0.0, 0.0]
 
     def work(way):
@@ -200,8 +203,8 @@ def row(name, n, values, ours, other):
     return [
         name,
         f"{n:,}",
-        ours.told(".3g"),
-        other.told(".3g"),
+        ours.format(".3g"),
+        other.format(".3g"),
         f"{other.over(ours):.0f}",
         f"{score:.4f}",
         f"{reference:.4f}",
@@ -211,10 +214,10 @@ def row(name, n, values, ours, other):
 def introduce(dci_rows, rounds, full):
     section(
         "Scores",
-        f"Seconds of each score, ours and the other way (scikit-learn and loops, as in the 2019 "
-        f"study's library), {rounds} turns each, tested on half as many rows as given; the last "
-        "two columns are the scores that the two ways found. Where a score draws batches, rows "
-        "are batches.",
+        f"Seconds of each metric, ours and the other way (scikit-learn and loops, as in the "
+        f"library of the 2019 study), {rounds} turns each, with half as many test rows; the last "
+        "two columns are the scores of the two ways. For metrics that draw batches, rows are "
+        "batches.",
         f"The other way of DCI takes minutes for 10,000 rows, so it is compared on {dci_rows:,}"
         + (", and once, with `--full`, on 10,000." if full else "; `--full` adds 10,000."),
     )
@@ -231,10 +234,10 @@ def main():
     plan += [("dci", 10_000, 1)] * options.full
     lines, total = [], np.zeros(2)
     for name, size, rounds in plan:
-        values, found = take_turns(name, size, rounds)
-        lines.append(row(name, size, values, *found))
+        values, results = take_turns(name, size, rounds)
+        lines.append(row(name, size, values, *results))
         if name in STUDY and (name, size) != ("dci", dci_rows):
-            total += [each.median for each in found]
+            total += [each.median for each in results]
     introduce(dci_rows, options.rounds, options.full)
     table(["score", "rows", "ours, s", "other way, s", "ratio", "ours", "other way"], lines)
     ours, other = total

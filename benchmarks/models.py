@@ -1,11 +1,10 @@
-"""Every model: its step against a VAE's, how far it is from the peak, and where its time goes.
+"""The cost of one step of every model: relative to a VAE, to the peak, and by kind of work.
 
 python benchmarks/models.py [--rounds 5] [--size 64]
 
-One resident batch of sprites, the network of Higgins et al. (2017), defaults of every model, data
-drawn and history written as in training. Where the time goes is told by PyTorch's profiler in
-extra steps: convolutions and matrix products, optimisers, all other operators, and what is left,
-which is Python and PyTorch's own bookkeeping.
+Sprites, the network of Higgins et al. (2017), default parameters, data and history as in training.
+PyTorch's profiler measures in extra steps where the time goes: convolutions and matrix products,
+optimisers, all other operators, and the rest, which is Python and PyTorch's own bookkeeping.
 """
 
 import argparse
@@ -29,7 +28,7 @@ GROUPS = {
 }
 
 
-def prepared(name, size):
+def training_steps(name, size):
     data = untwine.dataset("sprites", size=size)
     model = untwine.build(name, data, latent=LATENT, network="conv-k4")
 
@@ -40,36 +39,36 @@ def prepared(name, size):
 
 
 def multiply_adds(work):
-    """Per image of a training step, as PyTorch counts them."""
+    """Multiply-adds per image of a training step, counted by PyTorch."""
     with FlopCounterMode(display=False) as counter:
         work(steps=1)
     return counter.get_total_flops() / 2 / BATCH
 
 
 @contextmanager
-def unheard():
-    """Drop what the profiler writes to standard error by itself."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+def silence_stderr():
+    """Discard what the profiler writes to standard error."""
+    original, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(original, 2)
+        os.close(original)
         os.close(nowhere)
 
 
 def shares(work):
-    """{group: share of the time}, in extra steps under the profiler."""
-    with unheard(), profile(activities=[ProfilerActivity.CPU]) as seen:
+    """{group: share of the time}, from extra steps under the profiler."""
+    with silence_stderr(), profile(activities=[ProfilerActivity.CPU]) as trace:
         work()
     spent = dict.fromkeys([*GROUPS, "other operators", "outside"], 0.0)
-    for event in seen.key_averages():
+    for event in trace.key_averages():
         operator = event.key.startswith("aten::")
         words = event.key.removeprefix("aten::").lower()
-        found = [name for name, marks in GROUPS.items() if any(mark in words for mark in marks)]
-        place = found[0] if operator and found else "other operators" if operator else "outside"
-        spent[place] += event.self_cpu_time_total
+        groups = [name for name, marks in GROUPS.items() if any(mark in words for mark in marks)]
+        group = groups[0] if operator and groups else "other operators" if operator else "outside"
+        spent[group] += event.self_cpu_time_total
     total = sum(spent.values())
     return {name: value / total for name, value in spent.items()}
 
@@ -80,7 +79,7 @@ def peak(rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="What a step of every model costs.")
+    parser = argparse.ArgumentParser(description="The cost of one step of every model.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", type=int, default=64)
     options = parser.parse_args()
@@ -89,26 +88,26 @@ def main():
         f"Sprites of {options.size} pixels, batch {BATCH}, {LATENT} latents, the network of "
         "Higgins et al. (2017), the defaults of each model. `time` and `work` are the seconds and "
         "the multiply-adds of a step as multiples of a VAE's; `of peak` is the share of the "
-        "machine's matrix-multiply peak. The last four columns say where the time goes: "
+        "machine's matrix-multiply peak. The last four columns show where the time goes: "
         "convolutions and matrix products, optimisers, all other operators, and Python with "
-        "PyTorch's bookkeeping (seen by a profiler, which adds to the last).",
+        "PyTorch's bookkeeping (measured by a profiler, which adds to the last).",
     )
     names = ["vae", *(name for name in models if name != "vae")]
-    works = {name: prepared(name, options.size) for name in names}
-    found = interleaved(works, options.rounds)
+    works = {name: training_steps(name, options.size) for name in names}
+    results = interleaved(works, options.rounds)
     best = peak(options.rounds)
     work = {name: multiply_adds(works[name]) for name in names}
     rows = []
     for name in names:
         show(f"profiling {name}")
         where = shares(works[name])
-        rate = STEPS * BATCH / found[name].median
-        spread = found[name].high / found[name].low - 1
+        rate = STEPS * BATCH / results[name].median
+        spread = results[name].high / results[name].low - 1
         rows.append(
             [
                 name,
                 f"{rate:,.0f} ±{50 * spread:.0f} %",
-                f"{found[name].over(found['vae']):.2f}",
+                f"{results[name].over(results['vae']):.2f}",
                 f"{work[name] / work['vae']:.2f}",
                 f"{rate * work[name] / best:.2f}",
                 *(f"{share:.0%}" for share in where.values()),

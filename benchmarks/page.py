@@ -1,9 +1,9 @@
-"""Run every benchmark and write one page of what it printed.
+"""Run every benchmark and collect their sections on one page.
 
 python benchmarks/page.py [SCRIPT ...] [--out benchmarks/RESULTS.md]
 
-With names of scripts only their sections are measured anew; the others stay as the page has them.
-Takes most of an hour on two cores, which nothing else should use meanwhile.
+With names of scripts, only their sections are measured again; the others stay as they are. All of
+them take most of an hour on two cores; nothing else should run meanwhile.
 """
 
 import argparse
@@ -16,32 +16,34 @@ from harness import machine
 
 HERE = Path(__file__).parent
 SCRIPTS = (
-    *("train", "models", "peers", "many", "data", "encode"),
+    *("train", "models", "peers", "data", "encode"),
     *("metrics", "study", "growth", "startup", "explorer"),
 )
-HEAD = """# How fast it is
+HEAD = """# Benchmarks
 
-Ratios, each of contenders that took turns in one run: medians of several turns, with the least and
-the most of them in brackets. Seconds and rates are of the machine named under each heading; the
-ratios are what to compare. `make bench` measures everything anew and writes this page, and
-`python benchmarks/NAME.py` one section of it; nothing else should use the machine meanwhile.
+Ratios between contenders that took turns in one run: medians of several turns, with minimum and
+maximum in brackets. Times and rates hold for the machine named under each heading; compare the
+ratios. `make bench` repeats all measurements and writes this page; `python benchmarks/NAME.py`
+prints one section. Nothing else should run on the machine meanwhile.
 """
 
 
 def sections(text):
-    """{name of script: its section} of a page."""
+    """{script: its section} of a page."""
     parts = re.split(r"<!-- (\w+) -->\n", text)[1:]
     return dict(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
 
 
-def measured(name):
-    """What a script prints, with the machine under its heading."""
+def run_script(name):
+    """The section that a script prints, with the machine under its heading."""
     print(f"benchmarks/{name}.py", file=sys.stderr, flush=True)
     done = subprocess.run(
         [sys.executable, HERE / f"{name}.py"], stdout=subprocess.PIPE, text=True, check=False
     )
     if done.returncode:
-        raise SystemExit(f"benchmarks/{name}.py ended with {done.returncode}; its section is kept")
+        raise SystemExit(
+            f"benchmarks/{name}.py ended with {done.returncode}; its section is unchanged"
+        )
     title, _, rest = done.stdout.strip().partition("\n")
     return f"{title}\n\n`python benchmarks/{name}.py` on {machine()}\n{rest}"
 
@@ -51,11 +53,11 @@ def main():
     parser.add_argument("scripts", nargs="*", choices=[*SCRIPTS, []], help="default: all of them")
     parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
     options = parser.parse_args()
-    found = sections(options.out.read_text()) if options.out.exists() else {}
+    texts = sections(options.out.read_text()) if options.out.exists() else {}
     for name in options.scripts or SCRIPTS:
-        found[name] = measured(name)
-        kept = [f"<!-- {name} -->\n{found[name]}\n" for name in SCRIPTS if name in found]
-        options.out.write_text("\n".join([HEAD, *kept]))
+        texts[name] = run_script(name)
+        blocks = [f"<!-- {name} -->\n{texts[name]}\n" for name in SCRIPTS if name in texts]
+        options.out.write_text("\n".join([HEAD, *blocks]))
 
 
 if __name__ == "__main__":

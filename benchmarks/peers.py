@@ -1,4 +1,4 @@
-"""Training speed against other libraries, each by its own trainer in an environment of its own.
+"""Training speed compared with other libraries, each with its own trainer and environment.
 
 python benchmarks/peers.py [--rounds 5] [--quick]
 
@@ -32,7 +32,7 @@ MODELS = ("vae", "beta-tcvae", "factor-vae")
 
 @dataclass(frozen=True)
 class Peer:
-    """A library, what pip is asked for, and the models that it can train."""
+    """A library, its requirements, and the models it can train."""
 
     name: str
     requirements: tuple[str, ...]
@@ -47,29 +47,31 @@ class Peer:
         return str(self.home / "bin" / "python")
 
     @property
-    def wanted(self):
+    def packages(self):
         return [f"torch=={TORCH}", *self.requirements]
 
     def install(self):
-        """Make the environment if it is not there; the reason if it cannot be made."""
+        """Create the environment if it is missing; returns the reason if that fails."""
         done = self.home / "installed.txt"
-        if done.exists() and done.read_text().split() == self.wanted:
+        if done.exists() and done.read_text().split() == self.packages:
             return None
         show(f"installing {self.name}")
         subprocess.run([sys.executable, "-m", "venv", "--clear", self.home], check=True)
-        pip = [self.python, "-m", "pip", "install", "--quiet", "--no-input", *self.wanted]
-        tried = subprocess.run(pip, capture_output=True, text=True, check=False)
-        if tried.returncode:
+        pip = [self.python, "-m", "pip", "install", "--quiet", "--no-input", *self.packages]
+        attempt = subprocess.run(pip, capture_output=True, text=True, check=False)
+        if attempt.returncode:
             shutil.rmtree(self.home)
-            return (tried.stderr.strip().splitlines() or ["pip failed"])[-1]
-        done.write_text("\n".join(self.wanted))
+            return (attempt.stderr.strip().splitlines() or ["pip failed"])[-1]
+        done.write_text("\n".join(self.packages))
         return None
 
     def torch(self):
-        """The version of torch that the environment really has."""
+        """The version of torch in the environment."""
         ask = "from importlib.metadata import version; print(version('torch'))"
-        told = subprocess.run([self.python, "-c", ask], capture_output=True, text=True, check=True)
-        return told.stdout.strip()
+        answer = subprocess.run(
+            [self.python, "-c", ask], capture_output=True, text=True, check=True
+        )
+        return answer.stdout.strip()
 
 
 PEERS = (
@@ -78,17 +80,17 @@ PEERS = (
     Peer("pixyz", ("pixyz==0.3.3",)),
     Peer("pyro", ("pyro-ppl==1.9.2",)),
 )
-KEPT = ("pythae", "disent")
-"""Peers that train the VAE a second time with freed memory kept, as untwine does."""
+RETAINING = ("pythae", "disent")
+"""Peers that train the VAE a second time with freed memory retained, as untwine does."""
 
 WORK = f"""Sprites of 64x64x1, batch 64, the network conv-k4 with 10 latents, Adam at 1e-4,
 Bernoulli likelihood, fp32, two threads. Each peer has the same layers in plain torch and trains by
 its own trainer as its documentation shows, with fused Adam, without progress bars and checkpoints,
-on {IMAGES:,} images in memory; untwine trains by `fit` on sprites that it draws itself. Images are
+on {IMAGES:,} images in memory; untwine trains by `fit` and renders its sprites itself. Images are
 counted from one step of the optimiser to another, start and set-up left out, in a new process for
 each turn. FactorVAE counts the images of the VAE only; both libraries encode as many again for the
-permuted codes. Where memory is kept, the C library is told to keep what is freed, which untwine
-does by itself; where it is not, a peer's rate depends on how its heap happens to lie."""
+permuted codes. With memory retained, the C library keeps freed memory, as untwine always does;
+without, the rate of a peer depends on the layout of its heap."""
 
 NOT_COMPARED = """Not compared: disentanglement_lib needs TensorFlow 1.14, which pip does not find
 for this Python; lightning-bolts and autoencoders have no Bernoulli likelihood, and the former no
@@ -96,7 +98,7 @@ choice of network; torchvae wants a torch before 2; disentangling-vae and PyTorc
 packages that pip finds."""
 
 
-def draw():
+def write_images():
     """Write the images that the peers read, spread evenly over all sprites."""
     import untwine
 
@@ -111,16 +113,16 @@ def draw():
 
 def contenders(model, peers):
     """{words for contender.py: interpreter}, ours first."""
-    kept = [p for p in peers if model == "vae" and p.name in KEPT]
+    again = [p for p in peers if model == "vae" and p.name in RETAINING]
     return {
         f"untwine {model}": sys.executable,
         **{f"{p.name} {model}": p.python for p in peers if model in p.models},
-        **{f"{p.name} {model} kept": p.python for p in kept},
+        **{f"{p.name} {model} kept": p.python for p in again},
     }
 
 
-def measured(names, rounds):
-    """{words: Result}; a turn is a process of its own, so that none is in another's way."""
+def measure(names, rounds):
+    """{words: Result}; every turn is a new process, so that contenders do not interfere."""
     rates = {words: [] for words in names}
     for _ in range(rounds):
         for words in names:
@@ -133,16 +135,16 @@ def rows(model, peers, rounds):
     """One row for each contender; they take turns."""
     about = {p.name: (p.requirements[0].replace("==", " "), p.torch()) for p in peers}
     about["untwine"] = f"untwine {version('untwine')}", version("torch")
-    found = measured(contenders(model, peers), rounds)
-    ours = found[f"untwine {model}"]
-    for words, result in found.items():
-        name, _, *kept = words.split()
+    results = measure(contenders(model, peers), rounds)
+    ours = results[f"untwine {model}"]
+    for words, result in results.items():
+        name, _, *options = words.split()
         title, torch = about[name]
         yield [
-            title + (", memory kept" if kept else ""),
+            title + (", memory retained" if options else ""),
             model,
             torch,
-            result.told(),
+            result.format(),
             f"{ours.over(result):.2f}",
         ]
 
@@ -153,18 +155,18 @@ def main():
     parser.add_argument("--quick", action="store_true", help="two rounds")
     options = parser.parse_args()
     os.environ["TQDM_DISABLE"] = "1"  # no progress bars of the peers
-    draw()
+    write_images()
     failed = {peer: reason for peer in PEERS if (reason := peer.install())}
     peers = [peer for peer in PEERS if peer not in failed]
     rounds = 2 if options.quick else options.rounds
-    found = [row for model in MODELS for row in rows(model, peers, rounds)]
+    lines = [row for model in MODELS for row in rows(model, peers, rounds)]
     section(
         "Training against other libraries",
         WORK,
         NOT_COMPARED,
         *(f"{p.name} could not be installed: {reason}" for p, reason in failed.items()),
     )
-    table(["trainer", "model", "torch", "images/s", "untwine over it"], found)
+    table(["trainer", "model", "torch", "images/s", "untwine over it"], lines)
 
 
 if __name__ == "__main__":

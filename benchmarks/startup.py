@@ -3,16 +3,15 @@
 python benchmarks/startup.py [--rounds 5] [--quick]
 
 python          the interpreter and nothing else
-untwine --help  the command's own answer
-import torch    what everything that computes has to wait for
-import untwine  the package, which loads its names when they are used
-ready to train  import untwine, with all that building and training a model needs
+untwine --help  the help of the command
+import torch    the cost of every command that computes
+import untwine  the package, which loads its names on first use
+ready to train  import untwine and everything needed to build and train a model
 first image     `untwine explore` of a small run, from its start to the first decoded PNG
 
-Then, for every dataset that needs no files, the time from asking for it by name to its first batch,
-when torch and untwine are loaded, as a multiple of a later batch of sprites. What a dataset
-keeps in the cache is made in the column `first time`, and read in `first batch`. About five
-minutes; one with --quick.
+Then, for every dataset that needs no files, the time from its name to its first batch, with torch
+and untwine loaded, as a multiple of a later batch of sprites. `first time` fills the cache of the
+dataset; `first batch` reads it. About five minutes; one with --quick.
 """
 
 import argparse
@@ -39,14 +38,14 @@ COMMANDS = {
     "import untwine": ["-c", "import untwine"],
     "ready to train": ["-c", "import untwine; untwine.dataset, untwine.build, untwine.fit"],
 }
-SMALL = {  # those that are made of others, of what needs no files; and fewer of what is painted
+SMALL = {  # derived datasets of procedural ones, and fewer examples where rendering is slow
     "faces": "faces(count=500)",
     "coloured-mnist": "coloured-mnist(of=digits)",
     "digit-series": "digit-series(of=digits)",
     "mnist-01": "mnist-01(of=digits)",
     "mixed": "mixed(first=sprites, second=sprites)",
 }
-YOURS = ("array", "folder")
+USER_DATA = ("array", "folder")
 QUICK = ("sprites", "digits", "circle")
 
 
@@ -66,10 +65,10 @@ def first_image(path):
     return work
 
 
-def beginnings(rounds):
+def start_times(rounds):
     """{contender: Result} in seconds."""
     with tempfile.TemporaryDirectory() as scratch:
-        spec = untwine.plan("vae", "sprites", settings=["size=32"], steps=10)
+        spec = untwine.plan("vae", "sprites", size=32, steps=10)
         path = untwine.run(spec, scratch, quiet=True)
         works = {name: lambda words=words: command(words) for name, words in COMMANDS.items()}
         works["first image"] = first_image(path)
@@ -78,7 +77,9 @@ def beginnings(rounds):
             for name, work in works.items():
                 show(f"round {turn} of {rounds}: {name}")
                 spent[name].append(seconds(work))
-    return {name: Result.of(values[1:]) for name, values in spent.items()}  # the first fills caches
+    return {
+        name: Result.of(values[1:]) for name, values in spent.items()
+    }  # the first round fills caches
 
 
 def first_batch(name):
@@ -100,7 +101,7 @@ def first_batch(name):
     print(began, statistics.median(seconds(later) for _ in range(LATER)))
 
 
-def measured(name, cache):
+def measure_first_batch(name, cache):
     """Seconds of the first batch, and of a later one of sprites, in a process of their own."""
     done = subprocess.run(
         [sys.executable, __file__, "first-batch", name],
@@ -113,46 +114,46 @@ def measured(name, cache):
     return map(float, done.stdout.split())
 
 
-def batches(names, rounds):
-    """{dataset: seconds with an empty cache, seconds with what it keeps}, and of later batches."""
-    found, unit = {name: ([], []) for name in names}, []
+def first_batches(names, rounds):
+    """{dataset: seconds with an empty and with a filled cache}, and seconds of later batches."""
+    results, unit = {name: ([], []) for name in names}, []
     for turn in range(rounds):
-        for name, (empty, kept) in found.items():
+        for name, (empty, filled) in results.items():
             show(f"round {turn + 1} of {rounds}: first batch of {name}")
             with tempfile.TemporaryDirectory() as cache:
-                spent, later = measured(name, cache)
+                spent, later = measure_first_batch(name, cache)
                 if any(Path(cache).iterdir()):
                     empty.append(spent)
-                    spent, later = measured(name, cache)
-            kept.append(spent)
+                    spent, later = measure_first_batch(name, cache)
+            filled.append(spent)
             unit.append(later)
     show("")
-    return found, Result.of(unit)
+    return results, Result.of(unit)
 
 
-def without_files():
-    """The datasets that need nothing from elsewhere."""
-    names = [name for name in datasets if not datasets[name].facts.get("files")]
-    return [SMALL.get(name, name) for name in names if name not in YOURS]
+def procedural_datasets():
+    """The datasets that need no files."""
+    names = [name for name in datasets if not datasets[name].metadata.get("files")]
+    return [SMALL.get(name, name) for name in names if name not in USER_DATA]
 
 
-def told_beginnings(rounds):
-    found = beginnings(rounds)
-    python, torch = found["python"], found["import torch"]
+def print_start_times(rounds):
+    results = start_times(rounds)
+    python, torch = results["python"], results["import torch"]
     rows = [
-        [name, spent.told(".3f"), f"{spent.over(python):.1f}", f"{spent.over(torch):.2f}"]
-        for name, spent in found.items()
+        [name, spent.format(".3f"), f"{spent.over(python):.1f}", f"{spent.over(torch):.2f}"]
+        for name, spent in results.items()
     ]
     table(["process", "seconds", "of python", "of import torch"], rows)
 
 
-def told_batches(names, rounds):
-    found, unit = batches(names, rounds)
+def print_first_batches(names, rounds):
+    results, unit = first_batches(names, rounds)
     rows = []
-    for name, (empty, kept) in found.items():
-        first, again = (Result.of(spent) if spent else None for spent in (empty, kept))
+    for name, (empty, filled) in results.items():
+        first, again = (Result.of(spent) if spent else None for spent in (empty, filled))
         times = [f"{spent.over(unit):,.0f}" if spent else "" for spent in (again, first)]
-        rows.append([name, again.told(".2f"), *times])
+        rows.append([name, again.format(".2f"), *times])
     table(["data", "seconds", "first batch", "first time"], rows)
 
 
@@ -171,8 +172,8 @@ def main():
         "sprites in those processes. The first name that is looked up loads the declarations of "
         "all datasets. `first time` is the multiple where an empty cache has to be filled first.",
     )
-    told_beginnings(rounds)
-    told_batches(QUICK if options.quick else without_files(), max(2, rounds - 2))
+    print_start_times(rounds)
+    print_first_batches(QUICK if options.quick else procedural_datasets(), max(2, rounds - 2))
 
 
 if __name__ == "__main__":

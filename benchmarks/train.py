@@ -1,16 +1,15 @@
-"""Training speed as ratios: the trainer against loops written by hand and the machine's peak.
+"""Training speed as ratios: the trainer, hand-written loops and the machine's peak.
 
 python benchmarks/train.py [--rounds 7] [--size 64 32]
 
-eager     a loop written by hand (benchmarks/loops.py): default layout, default Adam
+eager     a hand-written loop (benchmarks/loops.py): default layout, default Adam
 best      the same with channels_last, fused Adam and a compiled loss
-kept      the best loop in a process whose C library keeps freed memory, as untwine's does
+kept      the best loop with freed memory retained, as untwine does
 trainer   untwine's own loop, with data, history and everything; `compiled` with compilation
 peak      multiply-adds per second of a large matrix product
 
-What surrounds the steps is measured in one process: the trainer against its own steps with nothing
-recorded, saved, shown or asked, and with a progress bar and a checkpoint every ten steps, which is
-a hundred times as often as in a run.
+The overhead around the steps is measured in one process: the trainer compared with its bare steps,
+and with a progress bar and a checkpoint every ten steps, a hundred times as often as in a run.
 """
 
 import argparse
@@ -27,11 +26,12 @@ from harness import interleaved, section, serve, table, take_turns
 from loops import BATCH, LATENT, Loop, multiply_adds
 
 import untwine
-from untwine.store import save_state
-from untwine.train import State, fit, keep_memory, loss_function
+from untwine.runs.states import save_state
+from untwine.tools.compute import retain_freed_memory
+from untwine.train import State, fit, loss_function
 
 SECONDS = 2.0  # of a turn
-STEPS = 200  # of the trainer, to see what surrounds them
+STEPS = 200  # of the trainer, to measure its overhead
 MODELS = ("vae", "beta-tcvae", "dip-vae-ii", "factor-vae")
 KINDS = ("eager", "best", "trainer")
 
@@ -50,7 +50,7 @@ def repeat(step):
 
 
 class Turns:
-    """Cut a training that cannot return into turns, where it asks whether to stop."""
+    """Divide an endless training into turns, where it asks whether to stop."""
 
     def __init__(self):
         self.count, self.began, self.until = 0, 0.0, 0.0
@@ -83,7 +83,7 @@ def trainer(data, vae, compile):
 
 
 def overhead(size, rounds):
-    """A sentence on what surrounds the steps, measured in turns in this process."""
+    """A sentence on the overhead around the steps, measured in turns in this process."""
     data, vae = build(size)
     train = partial(fit, vae, data, steps=STEPS, batch=BATCH)
     with tempfile.TemporaryDirectory() as scratch:
@@ -97,29 +97,28 @@ def overhead(size, rounds):
                 train(checkpoint=checkpoint, checkpoint_every=10)
 
         works = {"steps": steps_alone(data, vae), "trainer": partial(train, quiet=True)}
-        found = interleaved({**works, "saving": saving}, rounds)
-    alone, ours, saved = found.values()
+        results = interleaved({**works, "saving": saving}, rounds)
+    alone, ours, saved = results.values()
     each = (saved.median - ours.median) / alone.median / 100
     return (
         f"{STEPS} steps of the trainer, its start and a row of history every ten included, take "
-        f"{ours.over(alone) - 1:+.1%} of the time of the steps alone ({alone.told('.2f')} and "
-        f"{ours.told('.2f')} s); a checkpoint every thousand steps and a progress bar "
-        f"{each:+.2%} more (with one every ten {saved.told('.2f')} s)."
+        f"{ours.over(alone) - 1:+.1%} of the time of the steps alone ({alone.format('.2f')} and "
+        f"{ours.format('.2f')} s); a checkpoint every thousand steps and a progress bar "
+        f"{each:+.2%} more (with one every ten {saved.format('.2f')} s)."
     )
 
 
 def steps_alone(data, vae):
-    """What no trainer can do without: the data, the pass, its gradients and the optimiser."""
+    """The minimum of any trainer: data, forward and backward pass, optimiser."""
     state, losses = State(vae.train(), 1e-4), loss_function(vae, compiled=False)
     order, clock = data.batches(BATCH, 0, torch.device("cpu")), torch.zeros((), dtype=torch.long)
 
     def work():
         for number in range(STEPS):
-            given = data.batch(order.at(number), clock)
-            terms, _ = losses(given.x, given.group, given.step)
-            state.main.zero_grad(set_to_none=True)
+            terms, _ = losses(data.batch(order.at(number), clock))
+            state.optimiser.zero_grad(set_to_none=True)
             terms["loss"].backward(inputs=state.parameters)
-            state.main.step()
+            state.optimiser.step()
 
     return work
 
@@ -143,7 +142,7 @@ def contender(kind, size, name):
         serve(peak())
     elif kind in {"eager", "best", "kept"}:
         if kind == "kept":
-            keep_memory()
+            retain_freed_memory()
         step = Loop(name, int(size), best=kind != "eager").step
         serve(lambda: repeat(step))
     else:
@@ -155,22 +154,29 @@ def compare(size, models, rounds):
     names = [f"{kind} {size} {model}" for model in models for kind in KINDS]
     extra = [f"{kind} {size} vae" for kind in ("kept", "compiled")]
     top = f"peak {size} -"
-    found = take_turns(__file__, [*names, *extra, top], rounds)
+    results = take_turns(__file__, [*names, *extra, top], rounds)
     work = multiply_adds(size)
     print(f"{size} x {size} pixels, {work / 1e6:.1f} million multiply-adds per image of a VAE:\n")
     rows = []
     for name in [*names, *extra]:
         kind, _, model = name.split()
-        eager, best = found[f"eager {size} {model}"], found[f"best {size} {model}"]
-        here = found[name]
-        share = here.median * work / found[top].median
-        told = f"{share:.2f}" if model != "factor-vae" else ""
+        eager, best = results[f"eager {size} {model}"], results[f"best {size} {model}"]
+        result = results[name]
+        share = result.median * work / results[top].median
+        of_peak = f"{share:.2f}" if model != "factor-vae" else ""
         rows.append(
-            [model, kind, here.told(), f"{here.over(eager):.2f}", f"{here.over(best):.2f}", told]
+            [
+                model,
+                kind,
+                result.format(),
+                f"{result.over(eager):.2f}",
+                f"{result.over(best):.2f}",
+                of_peak,
+            ]
         )
     table(["model", "loop", "images/s", "of eager", "of best", "of peak"], rows)
     around = overhead(size, min(rounds, 5))
-    print(f"The peak is {2 * found[top].median / 1e9:.0f} GFLOP/s. {around}\n")
+    print(f"The peak is {2 * results[top].median / 1e9:.0f} GFLOP/s. {around}\n")
 
 
 def main():
@@ -182,9 +188,9 @@ def main():
         "Training",
         f"Images per second of training, batch {BATCH}, {LATENT} latents, the network of Higgins "
         "et al. (2017), sprites of one channel, single precision. `eager` and `best` are loops "
-        "written by hand (`benchmarks/loops.py`) on one resident batch: plain, and with "
-        "channels_last, fused Adam and a compiled loss; `kept` is `best` in a process that keeps "
-        "freed memory. `trainer` is `untwine.fit` with data and history, `compiled` the same "
+        "written by hand (`benchmarks/loops.py`) on one batch in memory: plain, and with "
+        "channels_last, fused Adam and a compiled loss; `kept` is `best` with freed memory "
+        "retained. `trainer` is `untwine.fit` with data and history, `compiled` the same "
         "compiled.",
     )
     for size in options.size:

@@ -1,9 +1,9 @@
-"""Write what the registries know into the README and the pages beside this file.
+"""Write the generated pages, and the generated tables of the README and other pages.
 
-python docs/generate.py            writes
-python docs/generate.py --check    says what is out of date, and exits with 1
-python docs/generate.py --sheets   also draws the contact sheets of the datasets, in minutes
-python docs/generate.py --reproductions DIR   also puts results of `untwine reproduce` into the
+python docs/generate.py            write
+python docs/generate.py --check    list what is out of date, and exit with 1 if anything is
+python docs/generate.py --sheets   also render the contact sheets of the datasets (minutes)
+python docs/generate.py --reproductions DIR   also copy the results of `untwine reproduce` into the
                                    pages of reproductions/, between the markers of each item
 """
 
@@ -12,12 +12,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from untwine import compositions
-from untwine.catalogue import KINDS, markdown_page, markdown_table
+from untwine.catalogue import pairs
+from untwine.catalogue.entries import KINDS, entry_page, markdown_table
 
 ROOT = Path(__file__).parent.parent
 REPRODUCTIONS = ROOT / "docs" / "reproductions"
-SHEETS = {  # what is drawn for each dataset that needs no files
+SHEETS = {  # file name: dataset, for each dataset that needs no files
     "sprites": "sprites",
     "colour-dsprites": "colour-dsprites",
     "noisy-dsprites": "noisy-dsprites",
@@ -43,52 +43,53 @@ SHEETS = {  # what is drawn for each dataset that needs no files
 
 
 def readme() -> str:
-    """The README with a fresh table between its markers."""
+    """The README with an up-to-date table of models."""
     text = (ROOT / "README.md").read_text("utf-8")
     table = f"<!-- models -->\n{markdown_table('models')}\n<!-- /models -->"
     return re.sub(r"<!-- models -->.*?<!-- /models -->", lambda _: table, text, flags=re.DOTALL)
 
 
 def data() -> str:
-    """The page on data with its sheets between the markers."""
+    """The page on data with its contact sheets."""
     text = (ROOT / "docs" / "data.md").read_text("utf-8")
-    shown = "\n\n".join(
-        f"`{what}`\n\n![{what}](sheets/{name}.png)" for name, what in SHEETS.items()
+    sheets = "\n\n".join(
+        f"`{dataset}`\n\n![{dataset}](sheets/{name}.png)" for name, dataset in SHEETS.items()
     )
-    block = f"<!-- sheets -->\n{shown}\n<!-- /sheets -->"
+    block = f"<!-- sheets -->\n{sheets}\n<!-- /sheets -->"
     return re.sub(r"<!-- sheets -->.*?<!-- /sheets -->", lambda _: block, text, flags=re.DOTALL)
 
 
 def draw_sheets() -> None:
-    from untwine.library import look
+    from untwine.catalogue.data import preview
 
-    for name, what in SHEETS.items():
-        print(f"drew {look(what, out=ROOT / 'docs' / 'sheets' / f'{name}.png').relative_to(ROOT)}")
+    for name, dataset in SHEETS.items():
+        path = preview(dataset, out=ROOT / "docs" / "sheets" / f"{name}.png")
+        print(f"drew {path.relative_to(ROOT)}")
 
 
-def results(address: str, kept: Path) -> str:
-    """What an item's pages say, on real data and then on stand-ins; figures are copied."""
+def item_results(address: str, folder: Path) -> str:
+    """The results of an item, on real data and then on stand-ins; copies its figures."""
     paper, item = address.split("/")
-    found: list[str] = []
+    texts: list[str] = []
     for ending in ("", "-stand-ins"):
-        folder = kept / paper / f"{item}-laptop{ending}"
-        if not (folder / "results.md").exists():
+        page = folder / paper / f"{item}-laptop{ending}"
+        if not (page / "results.md").exists():
             continue
-        text = (folder / "results.md").read_text("utf-8")
+        text = (page / "results.md").read_text("utf-8")
         for file in re.findall(r"\(figures/([^)]+\.png)\)", text):
             name = f"{paper}-{item}{ending}-{file}"
-            shutil.copy(folder / "figures" / file, REPRODUCTIONS / "figures" / name)
+            shutil.copy(page / "figures" / file, REPRODUCTIONS / "figures" / name)
             text = text.replace(f"(figures/{file})", f"(figures/{name})")
-        found.append(text if not ending else text.replace("## ", "### With stand-ins, "))
-    return "\n".join(found)
+        texts.append(text if not ending else text.replace("## ", "### With stand-ins, "))
+    return "\n".join(texts)
 
 
-def fill_reproductions(kept: Path) -> None:
+def fill_reproductions(folder: Path) -> None:
     (REPRODUCTIONS / "figures").mkdir(exist_ok=True)
     for page in sorted(REPRODUCTIONS.glob("*.md")):
         text = page.read_text("utf-8")
         for address in re.findall(r"<!-- ([\w-]+/[\w-]+) -->", text):
-            block = f"<!-- {address} -->\n{results(address, kept)}<!-- /{address} -->"
+            block = f"<!-- {address} -->\n{item_results(address, folder)}<!-- /{address} -->"
             marked = rf"<!-- {address} -->.*?<!-- /{address} -->"
             text = re.sub(marked, lambda _, new=block: new, text, flags=re.DOTALL)
         page.write_text(text, "utf-8")
@@ -96,8 +97,8 @@ def fill_reproductions(kept: Path) -> None:
 
 
 def items() -> str:
-    """The page on reproductions with a fresh list between its markers."""
-    from untwine.reproduction import all_items
+    """The page on reproductions with an up-to-date list of items."""
+    from untwine.reproduce.items import all_items
 
     text = (REPRODUCTIONS / "README.md").read_text("utf-8")
     rows = [f"| `{i.address}` | {i.title} | {i.minutes:g} min |" for i in all_items()]
@@ -107,16 +108,17 @@ def items() -> str:
 
 
 def pages() -> dict[Path, str]:
-    made = {ROOT / "docs" / f"{kind}.md": markdown_page(kind) for kind in KINDS}
-    made[ROOT / "docs" / "compositions.md"] = compositions.markdown()
-    made[REPRODUCTIONS / "README.md"] = items()
-    return {ROOT / "README.md": readme(), ROOT / "docs" / "data.md": data(), **made}
+    """The content of every generated page."""
+    texts = {ROOT / "docs" / f"{kind}.md": entry_page(kind) for kind in KINDS}
+    texts[ROOT / "docs" / "compositions.md"] = pairs.pair_page()
+    texts[REPRODUCTIONS / "README.md"] = items()
+    return {ROOT / "README.md": readme(), ROOT / "docs" / "data.md": data(), **texts}
 
 
 def main() -> int:
-    made = pages()
+    texts = pages()
     stale = [
-        path for path, text in made.items() if not path.exists() or path.read_text("utf-8") != text
+        path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text
     ]
     if "--check" in sys.argv:
         for path in stale:
@@ -127,7 +129,7 @@ def main() -> int:
     if "--reproductions" in sys.argv:
         fill_reproductions(Path(sys.argv[sys.argv.index("--reproductions") + 1]))
     for path in stale:
-        path.write_text(made[path], "utf-8")
+        path.write_text(texts[path], "utf-8")
         print(f"wrote {path.relative_to(ROOT)}")
     return 0
 

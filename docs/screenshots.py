@@ -1,41 +1,45 @@
-"""Take the pictures of explorer.md: each view of the explorer in a browser.
+"""Take the screenshots of explorer.md, one per view.
 
 python docs/screenshots.py SPRITES COLOURFUL OTHER CLUSTERS STUDY
 
-All but the last are finished runs: one on sprites, one on coloured images, one on the data of the
-first to compare with it, one with clusters. STUDY is the directory of a study. Needs playwright and
+The first four are finished runs: one on sprites, one on colour images, one to compare with the
+first (same data), and one with clusters. STUDY is the directory of a study. Needs playwright and
 Chromium.
 """
 
 import io
 import shutil
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from untwine.explore.place import Place
-from untwine.explore.server import application, serving
+from untwine.explore.gallery import Gallery
+from untwine.explore.server import application
+from untwine.explore.serving import open_socket
 
 TARGET = Path(__file__).parent / "explorer"
 WIDTH, HEIGHT = 1180, 800
-TALLER = {"between": 1080, "factors": 960, "space": 960}
+HEIGHTS = {"between": 1080, "factors": 960, "space": 960}
 PHONE = {"width": 360, "height": 720}
-COLOURS = 200  # of a picture: fewer make small files
+COLOURS = 200  # of a screenshot; fewer make smaller files
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Take all pictures."""
+    """Take all screenshots."""
     if len(arguments) != 5:
         sys.exit(__doc__)
     *runs, study = arguments
     sprites, colourful, other, clusters = (Path(run).name for run in runs)
     TARGET.mkdir(exist_ok=True)
-    with sync_playwright() as driver, serving(shown(runs)) as address:
+    with sync_playwright() as driver, serving(gallery_app(runs)) as address:
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
@@ -47,50 +51,64 @@ def main(arguments: Sequence[str]) -> None:
             "factors": f"factors/{sprites}?latent={{best}}&factor=scale",
             "compare": f"compare/{sprites}?with={other}",
         }
-        best = knows(sprites, runs, "scale")
+        best = most_informative_latent(sprites, runs, "scale")
         for name, view in views.items():
-            take(browser, f"{address}#/{view.format(best=best)}", name)
+            take_screenshot(browser, f"{address}#/{view.format(best=best)}", name)
         dark: dict[str, Any] = {"viewport": PHONE, "color_scheme": "dark", "device_scale_factor": 2}
-        take(browser, f"{address}#/latents/{colourful}", "phone", **dark)
-        with serving(shown([study])) as address:
-            take(browser, f"{address}#/study/", "study")
+        take_screenshot(browser, f"{address}#/latents/{colourful}", "phone", **dark)
+        with serving(gallery_app([study])) as address:
+            take_screenshot(browser, f"{address}#/study/", "study")
         browser.close()
 
 
-def knows(name: str, runs: Sequence[str], factor: str) -> int:
-    """The latent of a run that knows most of a factor."""
-    table = Place.found(runs, Path("runs")).look(name).factors()
+def most_informative_latent(name: str, runs: Sequence[str], factor: str) -> int:
+    """The latent that tells most about a factor."""
+    table = Gallery.find(runs, Path("runs")).view(name).factors()
     column = table.factors.index(factor)
     shares = [row[column] for row in table.matrix]
     return table.latents[shares.index(max(shares))]
 
 
-def shown(runs: Sequence[str]) -> FastAPI:
-    """The service for these runs."""
-    return application(Place.found(runs, Path("runs")))
+def gallery_app(runs: Sequence[str]) -> FastAPI:
+    """The explorer's server for these runs."""
+    return application(Gallery.find(runs, Path("runs")))
 
 
-def take(browser: Browser, address: str, name: str, **settings: Any) -> None:
-    """One picture of what is seen at an address."""
-    desk = {"width": WIDTH, "height": TALLER.get(name, HEIGHT)}
-    page = browser.new_page(**{"viewport": desk, **settings})
+@contextmanager
+def serving(app: FastAPI) -> Iterator[str]:
+    """Serve an app from a thread; yields its address."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    with open_socket("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://localhost:{listener.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+def take_screenshot(browser: Browser, address: str, name: str, **settings: Any) -> None:
+    """Store a screenshot of the page at an address."""
+    desktop = {"width": WIDTH, "height": HEIGHTS.get(name, HEIGHT)}
+    page = browser.new_page(**{"viewport": desktop, **settings})
     page.goto(address)
     page.locator("[data-shown]").wait_for(timeout=300_000)
     if name == "space":
-        select(page)
+        select_dots(page)
     if name == "phone":
         page.locator(".sliders").scroll_into_view_if_needed()
         page.mouse.wheel(0, 150)
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(400)
-    with Image.open(io.BytesIO(page.screenshot())) as picture:
-        small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    with Image.open(io.BytesIO(page.screenshot())) as screenshot:
+        small = screenshot.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     small.save(TARGET / f"{name}.png", optimize=True)
     page.close()
 
 
-def select(page: Page) -> None:
-    """Drag over dots at the left of the plot."""
+def select_dots(page: Page) -> None:
+    """Drag over the dots at the left of the plot."""
     box = page.locator(".plot svg").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + 4, box["y"] + 60)

@@ -1,4 +1,4 @@
-"""Train the same model with three weights and see what each does to the scores.
+"""Train the same model with three weights and compare their scores.
 
 python examples/compare_weights.py [--quick]
 """
@@ -8,14 +8,10 @@ import sys
 import untwine
 
 steps = 20 if "--quick" in sys.argv else 3000
-data = untwine.dataset("sprites", size=32)
 
 for beta in (1, 4, 16):
-    run = untwine.plan(
-        "beta-vae", "sprites", settings=[f"beta={beta}", "size=32"], steps=steps, lr=1e-3
-    )
-    path = untwine.run(run, "runs", quiet=True)  # a finished run is reused
-    model = untwine.open_run(path).model
-    scores = untwine.evaluate(model, data, ["mig", "reconstruction"], n=2000)
-    gap, error = scores["mig"].values["mig"], scores["reconstruction"].values["squared_error"]
-    print(f"beta {beta:2}: gap {gap:.3f}, squared error {error:.4f}")
+    spec = untwine.plan("beta-vae", "sprites", beta=beta, size=32, steps=steps, lr=1e-3)
+    path = untwine.run(spec, "runs", quiet=True)  # finished runs are reused
+    scores = untwine.evaluate_run(path, ["mig", "reconstruction"], n_examples=2000)
+    error = scores["reconstruction"].values["squared_error"]
+    print(f"beta {beta:2}: MIG {float(scores['mig']):.3f}, squared error {error:.4f}")

@@ -1,4 +1,4 @@
-"""Write a part of your own and combine it with a paper's: codes on a sphere and β-TCVAE.
+"""Write your own part and combine it with a paper: codes on a sphere, with β-TCVAE.
 
 python examples/own_part.py [--quick]
 """
@@ -9,20 +9,20 @@ import torch
 from torch import Tensor
 
 import untwine
+from untwine.likelihoods.basic import bernoulli
 from untwine.models import beta_tcvae
-from untwine.parts.likelihoods import bernoulli
-from untwine.parts.nets import conv
-from untwine.slots import Facts, Mapping
+from untwine.networks.conv import conv
+from untwine.slots import Extras, Mapping
 
 
 class Sphere(Mapping):
-    """w = z / ‖z‖: the decoder sees only the direction of the code."""
+    """w = z / ‖z‖: the decoder receives only the direction of the code."""
 
     def __init__(self, sizes: untwine.Sizes) -> None:
         super().__init__()
         self.out_features = sizes.latent
 
-    def forward(self, z: Tensor) -> tuple[Tensor, Facts]:
+    def forward(self, z: Tensor) -> tuple[Tensor, Extras]:
         return torch.nn.functional.normalize(z, dim=-1), {}
 
 

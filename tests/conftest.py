@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import untwine
+from untwine.scoring.scores import evaluate_run
 
 torch.set_num_threads(1)
 
@@ -55,3 +56,24 @@ def golden(shared):
 def rows(shared):
     """The stored rows of a case by name: z_train, f_train, z_test, f_test."""
     return lambda name: np.load(shared("golden") / f"{name}.npz")
+
+
+EXPLORED = {
+    "plain": ("beta-tcvae", "sprites", {"size": 16, "beta": 4}),
+    "clustered": ("gm-vae", "digits", {"size": 16, "clusters": 3, "split": "test"}),
+    "grouped": ("ug-vae", "sprites", {"size": 16, "clusters": 2, "shared": 3}),
+}
+
+
+@pytest.fixture(scope="session")
+def explored(tmp_path_factory):
+    """The directory that holds the runs, and their paths by what they are."""
+    out = tmp_path_factory.mktemp("explored")
+    paths = {}
+    for kind, (model, data, settings) in EXPLORED.items():
+        lines = [f"{name}={value}" for name, value in settings.items()]
+        numbers = {"latent": 5, "batch": 32, "steps": 60, "lr": 1e-3}
+        spec = untwine.plan(model, data, network="mlp", settings=lines, **numbers)
+        paths[kind] = untwine.run(spec, out, quiet=True, threads=1)
+    evaluate_run(paths["plain"], ["mig", "reconstruction"], n_examples=200)
+    return out, paths

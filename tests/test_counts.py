@@ -11,10 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import untwine
-from untwine.data import Bits, Pixels, Shuffle, Vectors
+from untwine.data.dataset import Bits, Pixels, Shuffle, Vectors
 from untwine.registry import models
-from untwine.representation import Representation
-from untwine.scoring import evaluate_run
+from untwine.scoring.representation import Representation
+from untwine.scoring.scores import evaluate_run
 from untwine.train import loss_function
 from untwine.vae import VAE
 
@@ -28,17 +28,17 @@ every_model = pytest.mark.parametrize("name", list(models))
 
 class Call(NamedTuple):
     op: torch._ops.OpOverload
-    given: list[torch.Tensor]
-    made: list[torch.Tensor]
+    inputs: list[torch.Tensor]
+    outputs: list[torch.Tensor]
 
 
 class Calls(TorchDispatchMode, list):
-    """Every operator with the tensors it was given and made; kept, so that no memory is reused."""
+    """Every operator with its tensors, which stay alive so that no memory is reused."""
 
     def __torch_dispatch__(self, op, types, args=(), kwargs=None):
-        made = op(*args, **(kwargs or {}))
-        self.append(Call(op, tensors((args, kwargs)), tensors(made)))
-        return made
+        outputs = op(*args, **(kwargs or {}))
+        self.append(Call(op, tensors((args, kwargs)), tensors(outputs)))
+        return outputs
 
 
 class Fetches(TorchFunctionMode, list):
@@ -57,7 +57,7 @@ def tensors(tree):
 def looks(call):
     """Whether the host waits for values, or for a number of them; on a GPU, for all its work."""
     if call.op in INDEXING:
-        return any(index.dtype == torch.bool for index in call.given[1:])
+        return any(index.dtype == torch.bool for index in call.inputs[1:])
     return bool(LOOKING & set(call.op.tags))
 
 
@@ -67,18 +67,20 @@ def memory(tensor):
 
 def bytes_made(calls):
     """The bytes of all memory that operators took."""
-    known, total = {0}, 0
+    seen, total = {0}, 0
     for call in calls:
-        known |= set(map(memory, call.given))
-        new = {memory(t): t.untyped_storage().nbytes() for t in call.made if memory(t) not in known}
+        seen |= set(map(memory, call.inputs))
+        new = {
+            memory(t): t.untyped_storage().nbytes() for t in call.outputs if memory(t) not in seen
+        }
         total += sum(new.values())
-        known |= set(new)
+        seen |= set(new)
     return total
 
 
 def make(name, data, **settings):
-    given = {"network": "mlp", "mlp.width": 16} | settings
-    return untwine.build(name, data, latent=LATENT, **given)
+    options = {"network": "mlp", "mlp.width": 16} | settings
+    return untwine.build(name, data, latent=LATENT, **options)
 
 
 def a_batch(data, place="cpu", n=BATCH):
@@ -90,7 +92,7 @@ def a_batch(data, place="cpu", n=BATCH):
 def step(model, batch):
     """The operators of one step without the optimiser's."""
     with Calls() as calls:
-        terms, z = loss_function(model.train(), False)(batch.x, batch.group, batch.step)
+        terms, z = loss_function(model.train(), False)(batch)
         terms["loss"].backward()
         for adversary in model.objective.adversaries():
             adversary.adversary_loss(z, z).backward()
@@ -121,7 +123,7 @@ def test_only_rows_of_history_wait_for_the_device(name, tiny):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "most"),
+    ("name", "settings", "limit"),
     [
         ("ml-vae", {}, 1),  # how many groups there are in the batch
         ("ml-vae", {"per_member": True}, 1),
@@ -129,11 +131,11 @@ def test_only_rows_of_history_wait_for_the_device(name, tiny):
         ("nested-vae", {}, 0),
     ],
 )
-def test_groups_of_a_batch_are_counted_once(name, settings, most):
+def test_groups_of_a_batch_are_counted_once(name, settings, limit):
     images = np.random.default_rng(0).random((32, 8, 8))
     data = untwine.from_arrays(images, groups=np.arange(32) // 3)
     before, _ = looks_of_training(make(name, data, **settings), data, steps=3)
-    assert before == [0, most, 2 * most]
+    assert before == [0, limit, 2 * limit]
 
 
 @every_model
@@ -141,9 +143,9 @@ def test_a_step_runs_where_there_are_no_values(name, tiny):
     """A meta tensor stands for one on a GPU: to read it is an error, to hand it over is seen."""
     calls = step(make(name, tiny).to("meta"), a_batch(tiny, "meta"))
     moved = [
-        call.made[0].numel()
+        call.outputs[0].numel()
         for call in calls
-        if call.op in COPYING and len({t.device for t in (*call.given, *call.made)}) > 1
+        if call.op in COPYING and len({t.device for t in (*call.inputs, *call.outputs)}) > 1
     ]
     assert sum(moved) <= BATCH * BATCH  # the weights of a batch, or a share for each example
 
@@ -159,7 +161,7 @@ def test_all_parts_of_a_beta_tcvae_share_the_comparison_of_all_pairs(tiny):
     def pairwise(**settings):
         calls = step(make("beta-tcvae", tiny, **settings), a_batch(tiny))
         shape = (BATCH, BATCH, LATENT)
-        return sum(made.shape == shape for call in calls for made in call.made)
+        return sum(output.shape == shape for call in calls for output in call.outputs)
 
     assert pairwise(alpha=2.0, gamma=3.0) <= pairwise()
 
@@ -167,7 +169,7 @@ def test_all_parts_of_a_beta_tcvae_share_the_comparison_of_all_pairs(tiny):
 @pytest.mark.parametrize("name", ["dip-vae-i", "dip-vae-ii"])
 def test_both_terms_of_a_dip_vae_share_one_covariance(name, tiny):
     calls = step(make(name, tiny), a_batch(tiny))
-    products = [call.made[0].shape for call in calls if call.op == aten.mm.default]
+    products = [call.outputs[0].shape for call in calls if call.op == aten.mm.default]
     assert products.count((LATENT, LATENT)) == 1
 
 
@@ -192,15 +194,15 @@ def sources():
 
 @pytest.mark.parametrize("name", list(sources()))
 def test_drawing_a_batch_makes_few_bytes_beside_its_own(name):
-    source, most = sources()[name]
+    source, limit = sources()[name]
     index = torch.randint(100, (64,))
     with Calls() as calls:
         batch = source.take(index)
-    assert batch.nbytes <= bytes_made(calls) <= most * batch.nbytes + 256
+    assert batch.nbytes <= bytes_made(calls) <= limit * batch.nbytes + 256
 
 
 @pytest.mark.parametrize(
-    ("network", "channels", "most"),
+    ("network", "channels", "limit"),
     [
         ("conv", 1, 0),
         ("conv", 3, 0),
@@ -209,13 +211,13 @@ def test_drawing_a_batch_makes_few_bytes_beside_its_own(name):
         ("mlp", 3, 1),  # colours lie side by side and are flattened one after the other
     ],
 )
-def test_a_step_does_not_copy_its_batch(network, channels, most):
+def test_a_step_does_not_copy_its_batch(network, channels, limit):
     images = black_and_white()[..., None].repeat(channels, -1) * 255
     data = untwine.from_arrays(images)
     batch = a_batch(data)
     calls = step(untwine.build("vae", data, network=network), batch)
     copies = [call for call in calls if call.op in COPYING]
-    assert sum(memory(batch.x) in map(memory, call.given) for call in copies) == most
+    assert sum(memory(batch.x) in map(memory, call.inputs) for call in copies) == limit
 
 
 @pytest.fixture
@@ -223,8 +225,8 @@ def passes(tiny):
     """A model, and how many examples have gone through its encoder and its decoder."""
     model, counts = make("vae", tiny), {"encoder": 0, "decoder": 0}
 
-    def count(part, module, given, made):
-        counts[part] += len(made)
+    def count(part, module, inputs, outputs):
+        counts[part] += len(outputs)
 
     for part in counts:
         getattr(model, part).register_forward_hook(partial(count, part))
@@ -234,9 +236,9 @@ def passes(tiny):
 def test_scores_of_codes_share_one_encoding_of_each_image(passes, tiny):
     model, counts = passes
     names = ["mig", "modularity", "sap", "explicitness", "total-correlation", "active-units"]
-    untwine.evaluate(model, tiny, names, n=512)
+    untwine.evaluate(model, tiny, names, n_examples=512)
     assert counts == {"encoder": 512 + 256, "decoder": 0}  # to learn from, and to test on
-    untwine.evaluate(model, tiny, ["mig", "reconstruction"], n=512)
+    untwine.evaluate(model, tiny, ["mig", "reconstruction"], n_examples=512)
     assert counts == {"encoder": 512 + 256 + 512, "decoder": 512}
 
 
@@ -254,7 +256,7 @@ def test_scores_of_codes_share_one_encoding_of_each_image(passes, tiny):
 )
 def test_what_metrics_ask_for_is_computed_once(need, encoded, decoded, passes, tiny):
     model, counts = passes
-    seen = Representation(model, tiny, n=512)
+    seen = Representation(model, tiny, n_examples=512)
     for _ in range(2):
         getattr(seen, need)
     assert counts == {"encoder": 512 * encoded, "decoder": 512 * decoded}
@@ -262,20 +264,20 @@ def test_what_metrics_ask_for_is_computed_once(need, encoded, decoded, passes, t
 
 def test_importance_weights_encode_each_image_once(passes, tiny):
     model, counts = passes
-    Representation(model, tiny, n=64).log_weights(draws=3)
+    Representation(model, tiny, n_examples=64).log_weights(draws=3)
     assert counts == {"encoder": 64, "decoder": 3 * 64}
 
 
 def test_scores_that_are_kept_encode_nothing(tmp_path, monkeypatch):
     settings, numbers = ["sprites.size=16", "mlp.width=16"], {"network": "mlp", "steps": 2}
     path = untwine.run(untwine.plan("vae", "sprites", settings=settings, **numbers), tmp_path)
-    encoded, codes = [], VAE.codes
+    encoded, codes = [], VAE.posterior_mean
 
     def counted(self, x, group=None):
         encoded.append(len(x))
         return codes(self, x, group)
 
-    monkeypatch.setattr(VAE, "codes", counted)
+    monkeypatch.setattr(VAE, "posterior_mean", counted)
     for _ in range(2):
-        evaluate_run(path, ["mig", "modularity"], n=128)
+        evaluate_run(path, ["mig", "modularity"], n_examples=128)
         assert sum(encoded) == 128

@@ -11,12 +11,13 @@ import torch
 from PIL import Image
 
 import untwine
-from untwine.data import Bits, Factors, Pixels, Shuffle
-from untwine.datasets._files import File, cache_directory
+from untwine.data.dataset import Bits, Factors, Pixels, Shuffle
+from untwine.data.files import File, cache_directory
+from untwine.data.opening import load_dataset
 from untwine.errors import DataError, ParameterError
 from untwine.registry import datasets
-from untwine.spec import Settings, design, load, plan
-from untwine.vae import forked
+from untwine.spec import Settings, plan, resolve_model
+from untwine.tools.compute import seeded
 
 CPU = torch.device("cpu")
 CACHE = cache_directory()  # with the files that this machine has
@@ -55,7 +56,7 @@ def example(tmp_path_factory, shared):
 def small(name, settings, folders, shared, patch):
     """The dataset, or which of its files is missing."""
     entry = datasets[name]
-    files = entry.facts.get("files", ())
+    files = entry.metadata.get("files", ())
     here = any((CACHE / file.name).exists() for file in files)
     patch.setenv("UNTWINE_DATA", str(CACHE if here else folders.mktemp("cache")))
     patch.setattr("urllib.request.urlopen", no_network)
@@ -63,9 +64,9 @@ def small(name, settings, folders, shared, patch):
     if name in WRITERS:
         settings["path"] = str(WRITERS[name](folders.mktemp(name)))
     try:
-        return load(datasets.choose(name, **settings))
+        return load_dataset(datasets.choose(name, **settings))
     except DataError as error:
-        if all(file.found for file in files):
+        if all(file.local_path for file in files):
             raise
         missing = str(error)
     if name not in SHARED:
@@ -107,7 +108,7 @@ def write_dsprites(root, n=50):
     index = np.sort(rng.choice(737_280, n, replace=False))
     source = untwine.dataset("sprites")
     images = source.take(index).numpy()[:, 0].astype(np.uint8)
-    classes = np.concatenate([np.zeros((n, 1), int), source.factors.of(index)], 1)
+    classes = np.concatenate([np.zeros((n, 1), int), source.factors.levels_at(index)], 1)
     np.savez_compressed(
         root / "dsprites.npz",
         imgs=images,
@@ -128,7 +129,7 @@ def own_cache(tmp_path, monkeypatch):
 
 def take(data, index, seed=0):
     """Examples with what is random in them fixed."""
-    with forked(seed):
+    with seeded(seed):
         return data.take(index)
 
 
@@ -143,7 +144,7 @@ def test_examples_have_the_declared_shape_and_range(name, example):
     x = data.take([0, len(data) - 1])
     assert x.shape == (2, *data.shape) and x.dtype == torch.float32
     assert x.isfinite().all()
-    if data.bounded:
+    if data.in_unit_interval:
         assert 0 <= x.min() and x.max() <= 1
 
 
@@ -173,7 +174,7 @@ def test_factor_sizes_and_length_agree(name, example):
     data = example(name)
     if data.factors is None:
         return
-    levels = data.factors.of(some(data, 1000))
+    levels = data.factors.levels_at(some(data, 1000))
     assert (levels >= 0).all() and (levels < np.array(data.factors.sizes)).all()
     assert len(data.factors.names) == len(data.factors.sizes) == levels.shape[1]
     assert len(set(data.factors.names)) == levels.shape[1]
@@ -194,7 +195,7 @@ def test_images_and_factors_agree_under_permutation(name, example):
     else:
         assert_expected_images_agree(data, index[order[0]], index[order[-1]])
     if data.factors is not None:
-        assert (data.factors.of(index)[order] == data.factors.of(index[order])).all()
+        assert (data.factors.levels_at(index)[order] == data.factors.levels_at(index[order])).all()
 
 
 def assert_expected_images_agree(data, first, second):
@@ -208,7 +209,7 @@ def assert_expected_images_agree(data, first, second):
 @every_dataset
 def test_a_seed_fixes_the_draw(name, example):
     data = example(name)
-    first, second = (data.draw(20, np.random.default_rng(3)) for _ in range(2))
+    first, second = (data.sample_indices(20, np.random.default_rng(3)) for _ in range(2))
     assert (first == second).all() and (first >= 0).all() and (first < len(data)).all()
     assert torch.equal(take(data, first), take(data, second))
 
@@ -257,16 +258,16 @@ def test_declaration_is_complete(name):
     for p in entry.parameters.values():
         assert p.check(p.default) == p.default and p.help
     own = entry.paper == "your own data"
-    assert own or (entry.facts["licence"].strip() and entry.url.startswith("http"))
-    assert "\n" not in entry.facts.get("citation", "")
+    assert own or (entry.metadata["licence"].strip() and entry.url.startswith("http"))
+    assert "\n" not in entry.metadata.get("citation", "")
 
 
 @every_dataset
 def test_files_and_stand_ins_are_known(name):
-    facts = datasets[name].facts
+    facts = datasets[name].metadata
     assert all(isinstance(file, File) and file.name for file in facts.get("files", ()))
     standin = facts.get("standin")
-    assert standin is None or not datasets[standin].facts.get("files")
+    assert standin is None or not datasets[standin].metadata.get("files")
 
 
 @every_dataset
@@ -286,7 +287,7 @@ def test_a_model_trains_on_it(name, example):
 def test_dsprites_file_gives_the_same_images_and_factors_as_the_regeneration(tmp_path):
     data = untwine.dataset("dsprites", path=str(write_dsprites(tmp_path)))
     source = untwine.dataset("sprites")
-    levels = data.factors.of(np.arange(len(data)))
+    levels = data.factors.levels_at(np.arange(len(data)))
     index = np.ravel_multi_index(levels.T, source.factors.sizes)
     assert torch.equal(data.take(np.arange(len(data))), source.take(index))
     again = untwine.dataset("dsprites", path=str(tmp_path / "dsprites.npz"))
@@ -320,17 +321,17 @@ def test_pixels_come_channels_last_in_memory():
 
 def test_grid_index_and_factors_are_inverse():
     grid = Factors(("a", "b", "c"), (3, 4, 5))
-    fixed = grid.draw(100, np.random.default_rng(0), {1: 2})
-    assert (grid.of(fixed)[:, 1] == 2).all()
-    assert len({*grid.of(fixed)[:, 0]}) == 3
+    fixed = grid.sample_indices(100, np.random.default_rng(0), {1: 2})
+    assert (grid.levels_at(fixed)[:, 1] == 2).all()
+    assert len({*grid.levels_at(fixed)[:, 0]}) == 3
 
 
 def test_table_draw_keeps_to_the_fixed_level():
     table = np.array([[0, 1], [1, 1], [0, 0]])
     factors = Factors(("a", "b"), (2, 2), table)
-    assert set(factors.draw(20, np.random.default_rng(0), {1: 1})) == {0, 1}
+    assert set(factors.sample_indices(20, np.random.default_rng(0), {1: 1})) == {0, 1}
     with pytest.raises(DataError, match="no example has a = 1, b = 0"):
-        factors.draw(1, np.random.default_rng(0), {0: 1, 1: 0})
+        factors.sample_indices(1, np.random.default_rng(0), {0: 1, 1: 0})
 
 
 def test_every_example_comes_once_an_epoch_and_epochs_differ():
@@ -488,7 +489,7 @@ def test_a_planned_run_reads_its_files_once(tmp_path, monkeypatch):
     make = datasets.make
     monkeypatch.setattr(datasets, "make", lambda choice: reads.append(choice) or make(choice))
     run = plan("vae", str(write_array(tmp_path)))
-    load(run.data)
+    load_dataset(run.data)
     assert len(reads) == 1
 
 
@@ -504,7 +505,7 @@ def test_likelihoods_follow_the_range_of_the_data():
         1,
         3,
     )
-    run_like = design("vae", data, Settings({}), likelihood="laplace").likelihood
+    run_like = resolve_model("vae", data, Settings({}), likelihood="laplace").likelihood
     assert run_like.params["squash"] is False
     with pytest.raises(untwine.IncompatibleError, match=r"needs data in \[0, 1\]"):
         untwine.build("vae", data, likelihood="bernoulli")

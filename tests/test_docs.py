@@ -1,20 +1,30 @@
 """README and docs say what the code does."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 
+from untwine.cli import main
 from untwine.registry import likelihoods, models, networks
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def blocks(text, language):
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+PAGES = [
+    page for page in sorted(ROOT.glob("docs/**/*.md")) if "```python" in page.read_text("utf-8")
+]
+BLOCK = re.compile(r"(<!-- not run.*?-->\n)?```python\n(.*?)```", flags=re.DOTALL)
+
+
+def python_blocks(text):
+    """The examples of a page, without those that are marked as not to be run."""
+    return [code for mark, code in BLOCK.findall(text) if not mark]
 
 
 def test_generated_tables_and_pages_are_fresh():
@@ -25,11 +35,42 @@ def test_generated_tables_and_pages_are_fresh():
 
 
 def test_the_readme_example_runs():
-    (example,) = blocks(README, "python")
+    (example,) = python_blocks(README)
     assert len([line for line in example.splitlines() if line.strip()]) <= 10
     names = {}
     exec(example.replace("steps=3000", "steps=5").replace("size=32", "size=16"), names)
     assert names["codes"].shape == (3, 10) and names["images"].shape[0] == 16
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for code in python_blocks(page.read_text("utf-8")):
+        exec(code, names)
+
+
+def test_pages_name_commands_that_exist():
+    """Every line that begins with `untwine` names a command and options that it has."""
+    app = typer.main.get_command(main.app)
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
+    lines = [line for page in pages for line in command_lines(page.read_text("utf-8"))]
+    assert len(lines) > 40
+    for line in lines:
+        words = shlex.split(line, comments=True)[1:]
+        command = app
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        assert not getattr(command, "commands", {}) or not words, f"{line}: no such command"
+        options = {name for p in command.params for name in (*p.opts, *p.secondary_opts)}
+        used = {word.partition("=")[0] for word in words if word.startswith("-")}
+        assert used <= options | {"--help"}, f"{line}: no such option"
+
+
+def command_lines(text):
+    """Lines of fenced blocks that call the command."""
+    fenced = text.split("```")[1::2]
+    return [line for block in fenced for line in block.splitlines() if line.startswith("untwine ")]
 
 
 @pytest.mark.parametrize(

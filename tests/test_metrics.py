@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import untwine
 from untwine.errors import DataError, IncompatibleError, ParameterError
+from untwine.estimators.information import discretise, entropy, mutual_information
 from untwine.metrics import mig, reconstruction
-from untwine.metrics._information import discretise, entropy, mutual_information
 from untwine.registry import metrics
-from untwine.representation import Representation, Rows
-from untwine.scoring import compute, needs, reference_codes, score, with_variants
+from untwine.scoring.representation import CodeArrays, Representation
+from untwine.scoring.scores import compute, metric_needs, reference_codes, score, with_variants
 
 NAMES = list(metrics)
 TRANSFORMS = {
@@ -30,11 +30,11 @@ TRANSFORMS = {
 ROW_NEEDS = {"codes", "factors", "test_codes", "test_factors"}
 every_metric = pytest.mark.parametrize("name", NAMES)
 of_codes = pytest.mark.parametrize(
-    "name", [n for n in NAMES if {"codes", "factors"} <= set(needs(metrics[n])) <= ROW_NEEDS]
+    "name", [n for n in NAMES if {"codes", "factors"} <= set(metric_needs(metrics[n])) <= ROW_NEEDS]
 )
 of_rows = pytest.mark.parametrize(
     "name",
-    [n for n in NAMES if set(needs(metrics[n])) <= {*ROW_NEEDS, "sampled_codes"}],
+    [n for n in NAMES if set(metric_needs(metrics[n])) <= {*ROW_NEEDS, "sampled_codes"}],
 )
 
 
@@ -55,7 +55,9 @@ def binary_rows(kind="rotated", n=600):
 @every_metric
 def test_signature_is_the_schema(name):
     entry = metrics[name]
-    assert all(hasattr(Representation, need) or hasattr(Rows, need) for need in needs(entry))
+    assert all(
+        hasattr(Representation, need) or hasattr(CodeArrays, need) for need in metric_needs(entry)
+    )
     for p in entry.parameters.values():
         assert p.check(p.default) == p.default and p.help
     assert all(
@@ -68,10 +70,10 @@ def test_signature_is_the_schema(name):
 def test_declaration_is_complete(name):
     entry = metrics[name]
     assert entry.paper in entry.description and entry.url
-    low, high = entry.facts["range"]
-    assert isinstance(entry.facts["higher_is_better"], bool)
+    low, high = entry.metadata["range"]
+    assert isinstance(entry.metadata["higher_is_better"], bool)
     assert high is None or low < high
-    assert set(entry.facts["unchanged_by"]) <= set(TRANSFORMS)
+    assert set(entry.metadata["unchanged_by"]) <= set(TRANSFORMS)
     assert "Blind spots:" in entry.description
 
 
@@ -87,18 +89,19 @@ def test_variants_have_names_of_their_own(name):
 def test_scores_of_a_model_are_plain_floats_in_range_and_repeat(name, tiny):
     entry = metrics[name]
     model = untwine.build("vae", tiny, network="mlp")
-    if entry.facts.get("slow") or "several_codes" in needs(entry):
+    if entry.metadata.get("slow") or "several_codes" in metric_needs(entry):
         pytest.skip("takes minutes, or more than one model")
     try:
         first, second = (
-            compute(Representation(model, tiny, n=300), metrics.choose(name)) for _ in range(2)
+            compute(Representation(model, tiny, n_examples=300), metrics.choose(name))
+            for _ in range(2)
         )
     except IncompatibleError as error:
         assert str(error)  # a plain VAE has no clusters and no shared latents
         return
     assert first == second
     assert all(type(value) is float and math.isfinite(value) for value in first.values())
-    low, high = entry.facts["range"]
+    low, high = entry.metadata["range"]
     value = next(iter(first.values()))
     assert low - 1e-9 <= value <= (math.inf if high is None else high + 1e-9)
 
@@ -106,16 +109,16 @@ def test_scores_of_a_model_are_plain_floats_in_range_and_repeat(name, tiny):
 @of_codes
 def test_perfect_codes_beat_noise(name):
     perfect, noise = (headline(name, binary_rows(kind)) for kind in ("perfect", "random"))
-    assert perfect > noise if metrics[name].facts["higher_is_better"] else perfect < noise
+    assert perfect > noise if metrics[name].metadata["higher_is_better"] else perfect < noise
 
 
 @of_rows
 @pytest.mark.parametrize("change", TRANSFORMS)
 def test_what_a_metric_promises_not_to_see_it_does_not_see(name, change):
-    if change not in metrics[name].facts["unchanged_by"]:
+    if change not in metrics[name].metadata["unchanged_by"]:
         pytest.skip(f"{name} does not promise it")
     rows = binary_rows()
-    changed = Rows(np.ascontiguousarray(TRANSFORMS[change](rows.codes)), rows.factors)
+    changed = CodeArrays(np.ascontiguousarray(TRANSFORMS[change](rows.codes)), rows.factors)
     assert headline(name, changed) == pytest.approx(headline(name, rows), abs=5e-3)
 
 
@@ -143,10 +146,10 @@ def test_bad_input_is_refused_in_a_sentence(name, codes, factors, sentence):
 def test_odd_shapes_score_or_are_refused_in_a_sentence(name, kind):
     rows = binary_rows()
     odd = {
-        "one latent": Rows(rows.codes[:, :1], rows.factors),
-        "one factor": Rows(rows.codes, rows.factors[:, :1]),
-        "dead latents": Rows(np.zeros_like(rows.codes), rows.factors),
-        "few rows": Rows(rows.codes[:12], rows.factors[:12]),
+        "one latent": CodeArrays(rows.codes[:, :1], rows.factors),
+        "one factor": CodeArrays(rows.codes, rows.factors[:, :1]),
+        "dead latents": CodeArrays(np.zeros_like(rows.codes), rows.factors),
+        "few rows": CodeArrays(rows.codes[:12], rows.factors[:12]),
     }[kind]
     try:
         values = compute(odd, metrics.choose(name))
@@ -159,7 +162,7 @@ def test_odd_shapes_score_or_are_refused_in_a_sentence(name, kind):
 @of_codes
 def test_torch_tensors_and_arrays_score_alike(name):
     rows = binary_rows()
-    tensors = Rows(torch.from_numpy(rows.codes), torch.from_numpy(rows.factors))
+    tensors = CodeArrays(torch.from_numpy(rows.codes), torch.from_numpy(rows.factors))
     assert compute(tensors, metrics.choose(name)) == compute(rows, metrics.choose(name))
 
 
@@ -257,7 +260,7 @@ def test_everything_is_encoded_once_for_all_metrics(tiny, monkeypatch):
     calls = []
     encode = model.encode
     monkeypatch.setattr(model, "encode", lambda x: calls.append(len(x)) or encode(x))
-    representation = untwine.Representation(model, tiny, n=1024)
+    representation = untwine.Representation(model, tiny, n_examples=1024)
     for name in ("mig", "reconstruction", "sap", "modularity") * 2:
         score(representation, metrics.choose(name))
     codes, held_back = 1024, 512  # reconstructions are made from codes
@@ -267,9 +270,9 @@ def test_everything_is_encoded_once_for_all_metrics(tiny, monkeypatch):
 def test_factors_are_asked_for_in_a_sentence_where_there_are_none():
     data = untwine.from_arrays(np.random.default_rng(0).random((20, 8, 8)))
     model = untwine.build("vae", data, network="mlp")
-    assert "reconstruction" in untwine.evaluate(model, data, n=10)
+    assert "reconstruction" in untwine.evaluate(model, data, n_examples=10)
     with pytest.raises(DataError, match="no factors"):
-        untwine.evaluate(model, data, ["mig"], n=10)
+        untwine.evaluate(model, data, ["mig"], n_examples=10)
 
 
 @pytest.mark.parametrize("column", [np.full(40, 1e9), np.nextafter(np.full(40, 1e9), 2e9)])
@@ -284,18 +287,20 @@ def test_constant_latents_of_any_size_fall_into_one_bin(column):
 def test_a_refusing_metric_is_left_out_unless_it_was_asked_for(capsys):
     data = untwine.from_arrays(np.random.default_rng(0).random((20, 8, 8)), np.zeros((20, 1), int))
     model = untwine.build("vae", data, network="mlp")
-    assert "reconstruction" in untwine.evaluate(model, data, n=10)
+    assert "reconstruction" in untwine.evaluate(model, data, n_examples=10)
     assert "mig is left out" in capsys.readouterr().err
     with pytest.raises(DataError, match="more than one level"):
-        untwine.evaluate(model, data, "mig", n=10)
+        untwine.evaluate(model, data, "mig", n_examples=10)
 
 
 def test_metrics_take_settings(tiny):
     model = untwine.build("vae", tiny, network="mlp")
-    few, many = (untwine.evaluate(model, tiny, "mig", n=200, bins=bins) for bins in (2, 50))
+    few, many = (
+        untwine.evaluate(model, tiny, "mig", n_examples=200, bins=bins) for bins in (2, 50)
+    )
     assert few["mig"] != many["mig"]
     with pytest.raises(untwine.UnknownNameError, match="did you mean 'bins'"):
-        untwine.evaluate(model, tiny, "mig", n=200, bin=3)
+        untwine.evaluate(model, tiny, "mig", n_examples=200, bin=3)
 
 
 def test_every_example_is_encoded_in_a_batch_of_the_size_asked_for(tiny, monkeypatch):
@@ -304,7 +309,7 @@ def test_every_example_is_encoded_in_a_batch_of_the_size_asked_for(tiny, monkeyp
     sizes = []
     encode = model.encode
     monkeypatch.setattr(model, "encode", lambda x: sizes.append(len(x)) or encode(x))
-    representation = untwine.Representation(model, tiny, n=100, chunk=16)
+    representation = untwine.Representation(model, tiny, n_examples=100, chunk=16)
     assert len(representation.codes) == 100 and set(sizes) == {16}
     expected = encode(tiny.take(representation.index[84:]))[-4:]
     assert np.allclose(representation.codes[96:], expected.numpy(), atol=1e-5)

@@ -8,12 +8,12 @@ import torch
 from safetensors.torch import load, save
 
 import untwine
-from untwine.data import Shuffle
+from untwine.data.dataset import Shuffle
 from untwine.errors import IncompatibleError
 from untwine.records import Batch
 from untwine.registry import models
+from untwine.runs.states import contiguous_copies
 from untwine.spec import Run, plan
-from untwine.store import plain
 from untwine.train import State
 
 NAMES = list(models)
@@ -75,8 +75,8 @@ def test_resumed_training_is_bit_identical(name, tiny):
     whole, again = make(name, tiny), make(name, tiny)
 
     def keep(state: State):
-        tensors, facts = state.pack()
-        states.append(({k: v.clone() for k, v in tensors.items()}, json.loads(json.dumps(facts))))
+        tensors, values = state.pack()
+        states.append(({k: v.clone() for k, v in tensors.items()}, json.loads(json.dumps(values))))
 
     options = {"steps": 25, "batch": 8, "quiet": True}
     history = untwine.fit(whole, tiny, checkpoint=keep, checkpoint_every=13, **options)
@@ -90,7 +90,7 @@ def test_a_saved_model_encodes_identically(name, tiny):
     model, x = make(name, tiny), a_batch(tiny).x
     untwine.fit(model, tiny, steps=2, batch=8, quiet=True)
     other = untwine.build(name, tiny, latent=4, network="mlp", seed=7, **{"mlp.width": 16})
-    other.load_state_dict(load(save(plain(model.state_dict()))))
+    other.load_state_dict(load(save(contiguous_copies(model.state_dict()))))
     assert torch.equal(model.encode(x), other.encode(x))
     assert torch.equal(model.sample(2, seed=1), other.sample(2, seed=1))
 
@@ -110,7 +110,7 @@ def test_samples_reconstructions_and_traversals_have_the_shape_of_the_data(name,
     model, x = make(name, tiny), a_batch(tiny, 3).x
     assert model.sample(5).shape == (5, *tiny.shape)
     assert model.reconstruct(x).shape == x.shape
-    rows = model.codes(x).shape[1]
+    rows = model.posterior_mean(x).shape[1]
     assert model.traverse(x[0], torch.linspace(-1, 1, 7)).shape == (rows, 7, *tiny.shape)
 
 
@@ -162,7 +162,7 @@ def test_a_run_of_it_is_scored_and_reported(name, tmp_path):
     settings = ["sprites.size=16", "mlp.width=16"]
     numbers = {"network": "mlp", "latent": 4, "batch": 8, "steps": 3}
     path = untwine.run(plan(name, "sprites", settings=settings, **numbers), tmp_path, quiet=True)
-    page = untwine.write_report(path, n=50).read_text("utf-8")
+    page = untwine.write_report(path, n_examples=50).read_text("utf-8")
     assert models[name].title in page and "traversal of latent 3" in page
 
 

@@ -13,10 +13,10 @@ from torch import nn
 
 import untwine
 from untwine import Batch, Draw, IncompatibleError, Latent, Recipe, Sizes
-from untwine.parts.gaussian import Gaussian
-from untwine.parts.latents import GaussianPosterior, StandardNormal, divergence
-from untwine.parts.likelihoods import bernoulli
-from untwine.parts.nets import mlp
+from untwine.distributions import Gaussian
+from untwine.likelihoods.basic import bernoulli
+from untwine.networks.mlp import mlp
+from untwine.parts.defaults import GaussianPosterior, StandardNormal, divergence
 from untwine.parts.schedules import linear
 from untwine.parts.terms import KL
 from untwine.slots import AdversarialTerm, Corruption, Latents, Mapping, Posterior, Prior, Term
@@ -121,7 +121,7 @@ class Clustered(Latents):
         parts = Gaussian(self.parts, torch.zeros_like(self.parts))
         weight = parts.log_prob((draw.mean if mean else draw.z)[:, None]).softmax(-1)
         each = Gaussian(draw.q.mean[:, None], draw.q.logvar[:, None]).kl(parts)
-        cluster = Latent(Draw(weight, weight), torch.zeros(len(h)), decoded=False)
+        cluster = Latent(Draw(weight, weight), torch.zeros(len(h)), feeds_decoder=False)
         return {"z": Latent(draw, (weight * each).sum(-1), Mixture(parts)), "c": cluster}
 
     def sample(self, n, encoder):
@@ -143,9 +143,9 @@ class Gate(Mapping):
 
 class GateEntropy(Term):
     def forward(self, trace):
-        if "gate" not in trace.facts:
+        if "gate" not in trace.extras:
             raise IncompatibleError("GateEntropy needs a mapping that reports a gate")
-        return torch.special.entr(trace.facts["gate"]).sum(-1)
+        return torch.special.entr(trace.extras["gate"]).sum(-1)
 
 
 class DensityRatio(AdversarialTerm):

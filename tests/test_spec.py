@@ -11,17 +11,9 @@ from hypothesis import strategies as st
 import untwine
 from untwine.errors import IncompatibleError, ParameterError, UnknownNameError
 from untwine.models import beta_vae
-from untwine.registry import (
-    Choice,
-    Registry,
-    datasets,
-    likelihoods,
-    metrics,
-    models,
-    networks,
-)
+from untwine.registry import Choice, Registry, datasets, likelihoods, metrics, models, networks
 from untwine.schema import Parameter, Range, is_supported, parameters_of
-from untwine.spec import Run, compose, plan
+from untwine.spec import Run, merge_recipes, plan
 
 
 def test_several_models_and_their_parameters():
@@ -94,7 +86,7 @@ def test_recipes_that_clash_are_named():
     with pytest.raises(
         IncompatibleError, match=r"beta-vae and beta-vae do not combine: .*\['kl'\]"
     ):
-        compose(twice)
+        merge_recipes(twice)
 
 
 def test_a_run_refuses_unknown_entries():

@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 import untwine
-from untwine import Recipe, Sizes
+from untwine import Batch, Recipe, Sizes
 from untwine.errors import DataError, ParameterError, RunError
+from untwine.likelihoods.basic import bernoulli
 from untwine.models.factor_vae import DensityRatio
-from untwine.parts.likelihoods import bernoulli
-from untwine.parts.nets import Network, mlp
-from untwine.store import latest_state, save_state
-from untwine.train import compile_pays, loss_function, pick_device
+from untwine.networks.mlp import mlp
+from untwine.records import Network
+from untwine.runs.states import latest_state, save_state
+from untwine.train import loss_function, should_compile
 
 
 def make(data, **settings):
@@ -95,11 +96,11 @@ def test_losses_are_fetched_only_when_logged(tiny, monkeypatch):
 
 def test_compiled_training_agrees_with_plain_training(tiny):
     plain, compiled = make(tiny), make(tiny)
-    x, step = tiny.take(list(range(8))), torch.zeros((), dtype=torch.long)
+    batch = Batch(tiny.take(list(range(8))))
     results = []
     for model, choice in ((plain, False), (compiled, True)):
         torch.manual_seed(0)
-        terms, z = loss_function(model.train(), choice)(x, None, step)
+        terms, z = loss_function(model.train(), choice)(batch)
         terms["loss"].backward()
         results.append((z.shape, sorted(terms)))
         assert all(p.grad is not None for p in model.parameters())
@@ -122,21 +123,9 @@ def test_a_model_that_cannot_be_compiled_trains_plainly_with_a_warning(tiny, mon
 
 def test_compiling_is_decided_by_the_run_and_the_device():
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    assert not compile_pays(10**15, cpu, "auto") and compile_pays(1, cpu, "yes")
-    assert compile_pays(10**15, gpu, "auto") and not compile_pays(10**6, gpu, "auto")
-    assert not compile_pays(10**15, gpu, "no")
-
-
-@pytest.mark.parametrize("name", ["tpu", "gpu", ""])
-def test_unknown_devices_are_refused(name):
-    with pytest.raises(ParameterError, match="auto, cpu, cuda or mps"):
-        pick_device(name)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_absent_devices_are_refused():
-    with pytest.raises(ParameterError, match="no cuda device"):
-        pick_device("cuda")
+    assert not should_compile(10**15, cpu, "auto") and should_compile(1, cpu, "yes")
+    assert should_compile(10**15, gpu, "auto") and not should_compile(10**6, gpu, "auto")
+    assert not should_compile(10**15, gpu, "no")
 
 
 def test_more_examples_in_a_batch_than_there_are_is_refused():
@@ -170,14 +159,14 @@ def test_frozen_and_shared_weights_train_and_are_saved(tiny, tmp_path):
     size = tiny.shape.numel()
     network = Network(size, lambda shape: Tied(size), mlp(width=8).decoder)
     model = Recipe().build(Sizes(tiny.shape, latent=2), network, bernoulli())
-    kept = []
+    saved = []
 
     def keep(state):
-        tensors, facts = state.pack()
-        kept.append(save_state(tmp_path / "s", state.step, tensors, facts))
+        tensors, values = state.pack()
+        saved.append(save_state(tmp_path / "s", state.step, tensors, values))
 
     untwine.fit(model, tiny, steps=4, batch=8, checkpoint=keep, checkpoint_every=2, quiet=True)
-    assert len(kept) == 1 and latest_state(tmp_path / "s", print)
+    assert len(saved) == 1 and latest_state(tmp_path / "s", print)
 
 
 def test_the_second_batch_of_an_adversary_leaves_running_statistics_alone(tiny):

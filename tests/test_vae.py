@@ -8,10 +8,11 @@ from torch import nn
 
 import untwine
 from untwine import Batch, Sizes
-from untwine.parts.likelihoods import gaussian
-from untwine.parts.nets import Network
+from untwine.likelihoods.basic import gaussian
 from untwine.parts.terms import KL
-from untwine.vae import Recipe, forked
+from untwine.records import Network
+from untwine.tools.compute import seeded
+from untwine.vae import Recipe
 
 
 class Twice(nn.Module):
@@ -45,8 +46,8 @@ def test_importance_sampling_is_exact_under_the_exact_posterior(linear_gaussian)
     model, marginal = linear_gaussian
     x = torch.tensor([[-1.0], [0.3], [2.0]]).double()
     for samples in (1, 7):
-        found = model.log_likelihood(x, samples=samples, seed=0)
-        assert torch.allclose(found, marginal.log_prob(x[:, 0]), atol=1e-6)
+        estimate = model.log_likelihood(x, samples=samples, seed=0)
+        assert torch.allclose(estimate, marginal.log_prob(x[:, 0]), atol=1e-6)
 
 
 def test_elbo_is_the_log_likelihood_under_the_exact_posterior(linear_gaussian):
@@ -92,7 +93,7 @@ def test_a_seed_fixes_the_samples(tiny):
 
 def test_traversal_changes_one_latent_and_passes_through_the_image(tiny):
     model, x = untwine.build("vae", tiny, latent=3), tiny.take([1000])[0]
-    z = model.codes(x[None])[0]
+    z = model.posterior_mean(x[None])[0]
     rows = model.traverse(x, z[1:2], dims=[1])
     assert torch.allclose(rows[0, 0], model.reconstruct(x[None])[0], atol=1e-6)
 
@@ -124,7 +125,7 @@ def test_no_latents_are_refused(tiny):
 
 def test_sums_over_pixels_and_latents_mean_over_the_batch(tiny):
     model, x = untwine.build("vae", tiny), tiny.take([0, 1, 2])
-    with forked(0):
+    with seeded(0):
         trace = model.trace(Batch(x))
     terms = model.objective(trace)
     q, logits = trace.latents["z"].draw.q, trace.px.logits

@@ -1,4 +1,4 @@
-"""untwine by `fit`, on sprites that it draws itself; the images given are not used."""
+"""untwine by `fit`, on sprites that it renders itself; `images` is not used."""
 
 import network
 

@@ -1,6 +1,8 @@
 """`python -m untwine` is the command `untwine`."""
 
-from untwine.cli import main
+from __future__ import annotations
+
+from untwine.cli.main import main
 
 if __name__ == "__main__":
     main()

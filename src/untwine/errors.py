@@ -1,4 +1,4 @@
-"""What can go wrong, in one tree. Every message is a sentence that says what to write instead.
+"""All errors, in one tree. Every message says what is wrong and what to write instead.
 
 UntwineError
 ├── UnknownNameError    no model, metric, dataset or parameter of that name
@@ -6,11 +6,12 @@ UntwineError
 ├── IncompatibleError   two pieces that cannot be used together
 ├── DataError           data that is missing, unreadable or of the wrong shape
 └── RunError            a run that is locked, damaged or has diverged
+    └── RunLocked       another process is working on the run
 """
 
 
 class UntwineError(ValueError):
-    """The root of all errors that untwine raises on purpose."""
+    """The root of all errors that untwine raises deliberately."""
 
 
 class UnknownNameError(UntwineError):
@@ -31,3 +32,7 @@ class DataError(UntwineError):
 
 class RunError(UntwineError):
     """A run that is locked, damaged or has diverged."""
+
+
+class RunLocked(RunError):
+    """Another process is working on the run."""

@@ -1,4 +1,4 @@
-"""The records that every part shares. All are frozen: terms, metrics and plots read them."""
+"""The records that all parts share. All are frozen: terms, metrics and plots only read them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError
-from untwine.parts.gaussian import Gaussian
 
 T = TypeVar("T")
 
@@ -24,31 +24,52 @@ class Density(Protocol):
 
 
 class Observation(Protocol):
-    """p(x|w): what the decoder says about the data."""
+    """p(x|w), the distribution of the data that the decoder defines."""
 
     @property
     def mean(self) -> Tensor:
-        """(B, *shape) the expected data."""
+        """(B, *shape) expected data."""
         ...
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """(B,) summed over all pixels and channels."""
+        """(B,) log-density, summed over all pixels and channels."""
         ...
 
     def sample(self) -> Tensor:
-        """(B, *shape) data drawn from the distribution itself."""
+        """(B, *shape) data drawn from the distribution."""
         ...
 
 
 @dataclass(frozen=True)
+class Likelihood:
+    """How many raw values per pixel the decoder produces, and the distribution they define."""
+
+    observe: Callable[[Tensor], Observation]
+    outputs: int = 1
+
+
+@dataclass(frozen=True)
+class Network:
+    """Makes encoders (B, *shape) -> (B, features) and decoders (B, d) -> (B, *shape)."""
+
+    features: int
+    encoder: Callable[[torch.Size], nn.Module]
+    decoder: Callable[[int, torch.Size], nn.Module]
+
+
+def is_image(shape: torch.Size) -> bool:
+    return len(shape) == 3
+
+
+@dataclass(frozen=True)
 class Sizes:
-    """What a part must know to be built: the one argument of every slot's constructor."""
+    """The sizes a part is built from: the one argument of every slot's constructor."""
 
     shape: torch.Size  # of one example: (C, H, W) or (D,)
     latent: int = 10
     features: int = 256  # width of the encoder's output
     n_train: int = 1000  # number of training examples
-    examples: Callable[[int], Tensor] | None = None  # n of them, for parts that start from data
+    draw_examples: Callable[[int], Tensor] | None = None  # for parts that start from data
 
 
 def _zero() -> Tensor:
@@ -57,16 +78,16 @@ def _zero() -> Tensor:
 
 @dataclass(frozen=True)
 class Batch:
-    """What the training loop hands over."""
+    """The examples of one training step."""
 
     x: Tensor  # (B, *shape)
     group: Tensor | None = None  # (B,) the group of each example
-    step: Tensor = field(default_factory=_zero)  # () optimiser steps so far, for what anneals
+    step: Tensor = field(default_factory=_zero)  # () optimiser steps so far, for schedules
 
 
 @dataclass(frozen=True)
 class Draw:
-    """A sample from a posterior, with its density where there is one."""
+    """A sample from a posterior, with its density if it has one."""
 
     z: Tensor  # (B, D)
     mean: Tensor  # (B, D) the deterministic value
@@ -87,13 +108,13 @@ class Latent:
     """One latent variable with R rows; `rows[b]` is the row of example b (None: R = B)."""
 
     draw: Draw
-    kl: Tensor  # (R,) KL(q ‖ p), exact where it is known
+    kl: Tensor  # (R,) KL(q ‖ p), exact where possible
     p: Density | None = None  # the prior
     rows: Tensor | None = None  # (B,)
-    decoded: bool = True  # whether the decoder sees it
+    feeds_decoder: bool = True  # whether the decoder sees it
 
     def per_example(self, *, mean: bool = False) -> Tensor:
-        """(B, D) the sample, or the deterministic value, of every example."""
+        """(B, D) samples, or deterministic values, of all examples."""
         value = self.draw.mean if mean else self.draw.z
         return value if self.rows is None else value[self.rows]
 
@@ -106,36 +127,48 @@ class Latent:
         return self.draw.log_q - self.p.log_prob(self.draw.z)
 
 
-def _nothing() -> dict[Hashable, Any]:
+def _empty() -> dict[Hashable, Any]:
     return {}
 
 
 @dataclass(frozen=True)
+class Inference:
+    """The result of the first half of a pass: encoder and latents."""
+
+    target: Tensor  # (B, *shape) the data to reconstruct
+    latents: Mapping[str, Latent]
+    z: Tensor  # (B, D) the code, before the mapping
+
+
+@dataclass(frozen=True)
 class Trace:
-    """Everything one pass computed."""
+    """Everything that one pass through the model computed."""
 
     batch: Batch
-    target: Tensor  # (B, *shape) what the decoder should produce
+    target: Tensor  # (B, *shape) the data to reconstruct
     latents: Mapping[str, Latent]
     z: Tensor  # (B, D) the code, before the mapping
     w: Tensor  # (B, D') the code after the mapping, which the decoder sees
     px: Observation
-    facts: Mapping[str, Tensor]  # the few named tensors a mapping reports
-    shared: dict[Hashable, Any] = field(init=False, default_factory=_nothing)  # by `once`
+    extras: Mapping[str, Tensor]  # named tensors that the mapping reports
+    shared: dict[Hashable, Any] = field(init=False, default_factory=_empty)  # cache of `once`
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """What several terms need, computed for the first that asks."""
+        """The value of `compute()`, computed once per key and shared by all terms."""
         if key not in self.shared:
             self.shared[key] = compute()
         return self.shared[key]
 
     @property
     def draws(self) -> int:
-        """Samples of z per example, side by side; 1 except for bounds made of several."""
+        """Samples of z per example, in adjacent rows; 1 except for bounds from several samples."""
         return len(self.target) // len(self.batch.x)
 
     def density(self, asked_by: object) -> Gaussian:
-        """The factorised posterior of the only latent, or a refusal that names who asked."""
+        """The factorised Gaussian posterior of the only latent.
+
+        Models with other latents are refused, in an error that names `asked_by`.
+        """
         only = next(iter(self.latents.values()))
         if len(self.latents) == 1 and only.rows is None and isinstance(only.draw.q, Gaussian):
             return only.draw.q
@@ -145,6 +178,6 @@ class Trace:
         )
 
     def log_weight(self) -> Tensor:
-        """(B,) log p(x|z) + log p(z) − log q(z|x), the importance weight of the sample."""
+        """(B,) log importance weight of the sample, log p(x|z) + log p(z) − log q(z|x)."""
         log_ratios = [latent.log_ratio() for latent in self.latents.values()]
         return self.px.log_prob(self.target) - torch.stack(log_ratios).sum(0)

@@ -19,7 +19,7 @@ from untwine import schema
 from untwine.errors import ParameterError, UnknownNameError, UntwineError
 from untwine.schema import Parameter, Value
 
-WRITTEN = re.compile(
+EXPRESSION = re.compile(
     r"(?P<name>[\w-]+)(?:\[(?P<variant>[^\[\]]*)\])?\s*(?:\((?P<given>.*)\))?", re.DOTALL
 )
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -42,14 +42,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class Entry:
-    """One registered function with what is known about it."""
+    """One registered function with its title, paper and metadata."""
 
     name: str
     function: Callable[..., Any]
     title: str
     paper: str
     url: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -58,8 +58,8 @@ class Entry:
     @property
     def expressions(self) -> tuple[str, ...]:
         """The parameters that name other datasets: those whose default does."""
-        named = {name: WRITTEN.fullmatch(str(p.default)) for name, p in self.parameters.items()}
-        return tuple(name for name, found in named.items() if found and found["name"] in datasets)
+        named = {name: EXPRESSION.fullmatch(str(p.default)) for name, p in self.parameters.items()}
+        return tuple(name for name, match in named.items() if match and match["name"] in datasets)
 
     @property
     def description(self) -> str:
@@ -73,26 +73,25 @@ class Entry:
 class Registry:
     """The functions of one kind by name; the modules that hold them are imported on first use."""
 
-    def __init__(self, kind: str, *modules: str) -> None:
+    def __init__(self, kind: str, package: str) -> None:
         self.kind = kind
-        self._modules = modules
+        self._package = package
         self._entries: dict[str, Entry] = {}
 
     def _discover(self) -> dict[str, Entry]:
-        for module in self._modules:
-            importlib.import_module(module)
+        importlib.import_module(self._package)
         return self._entries
 
     def register(
         self, *, title: str, paper: str, url: str = "", **facts: Any
     ) -> Callable[[Function], Function]:
-        """Make a keyword-only function known under its own name, with hyphens."""
+        """Register a keyword-only function under its own name, with hyphens."""
 
         def add(function: Function) -> Function:
             name = function.__name__.replace("_", "-")
             if name in self._entries:
                 raise UntwineError(f"a {self.kind} named {name!r} already exists; choose another")
-            checked = _checked(name, function)
+            checked = _check_keywords(name, function)
             self._entries[name] = Entry(name, checked, title, paper, url, facts)
             return checked
 
@@ -100,7 +99,7 @@ class Registry:
 
     def __getitem__(self, name: str) -> Entry:
         if name.replace("_", "-") not in self:
-            raise UnknownNameError(schema.unknown(self.kind, name, self))
+            raise UnknownNameError(schema.unknown_name(self.kind, name, self))
         return self._entries[name.replace("_", "-")]
 
     def __contains__(self, name: str) -> bool:
@@ -109,14 +108,18 @@ class Registry:
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._discover()))
 
-    def choose(self, name: str, /, **given: object) -> Choice:
-        """The name with all its numbers, checked; those not given at their defaults.
+    def items(self) -> Iterator[tuple[str, Entry]]:
+        """Names and entries, in alphabetical order."""
+        return ((name, self[name]) for name in self)
+
+    def choose(self, name: str, /, **params: object) -> Choice:
+        """The name with all its parameters, checked; missing ones at their defaults.
 
         >>> models.choose("beta-vae", beta=6)
         Choice(name='beta-vae', params={'beta': 6.0})
         """
         entry = self[name]
-        return Choice(entry.name, schema.complete(entry.name, entry.parameters, given))
+        return Choice(entry.name, schema.fill_defaults(entry.name, entry.parameters, params))
 
     def read(self, text: str) -> Choice:
         """A choice as a person writes it: `sprites`, `sprites(size=32)`, `sap[svm]`.
@@ -126,12 +129,12 @@ class Registry:
         >>> datasets.read("sprites(size=32)")
         Choice(name='sprites', params={'size': 32})
         """
-        entry, given = self.parse(text)
-        return self.choose(entry.name, **given)
+        entry, params = self.parse(text)
+        return self.choose(entry.name, **params)
 
     def parse(self, text: str) -> tuple[Entry, dict[str, Value]]:
         """The entry that a text names, and the numbers that it sets."""
-        match = WRITTEN.fullmatch(text.strip())
+        match = EXPRESSION.fullmatch(text.strip())
         if not match:
             raise ParameterError(
                 f"{text!r} is not a {self.kind}; write NAME, NAME(PARAMETER=VALUE, ...)"
@@ -139,17 +142,17 @@ class Registry:
             )
         entry = self[match["name"]]
         variant = self.variant(entry, match["variant"])
-        return entry, {**variant, **_arguments(entry, match["given"] or "")}
+        return entry, {**variant, **_parse_arguments(entry, match["given"] or "")}
 
     def variant(self, entry: Entry, name: str | None) -> Mapping[str, Value]:
         """The numbers that a variant of an entry sets."""
-        variants: Mapping[str, Mapping[str, Value]] = entry.facts.get("variants", {})
+        variants: Mapping[str, Mapping[str, Value]] = entry.metadata.get("variants", {})
         if not name:
             return {}
         if not variants:
             raise UnknownNameError(f"{entry.name} has no variants; write {entry.name} alone")
         if name not in variants:
-            raise UnknownNameError(schema.unknown(f"variant of {entry.name}", name, variants))
+            raise UnknownNameError(schema.unknown_name(f"variant of {entry.name}", name, variants))
         return variants[name]
 
     def label(self, choice: Choice) -> str:
@@ -158,7 +161,7 @@ class Registry:
         >>> metrics.label(metrics.choose("mig"))
         'mig'
         """
-        variants: Mapping[str, Mapping[str, Value]] = self[choice.name].facts.get("variants", {})
+        variants: Mapping[str, Mapping[str, Value]] = self[choice.name].metadata.get("variants", {})
         fitting = [
             name
             for name, numbers in variants.items()
@@ -169,11 +172,21 @@ class Registry:
         closest = max(fitting, key=lambda name: len(variants[name]))
         return f"{choice.name}[{closest}]"
 
-    def shortened(self, choice: Choice) -> dict[str, Any]:
+    def non_default(self, choice: Choice) -> dict[str, Any]:
         """The name with only those numbers that are not at their defaults."""
         parameters = self[choice.name].parameters
         changed = {k: v for k, v in choice.params.items() if v != parameters[k].default}
         return {"name": choice.name, **changed}
+
+    def expression(self, choice: Choice, *hidden: str) -> str:
+        """A choice as a person writes it, without numbers at their defaults and those hidden.
+
+        >>> datasets.expression(datasets.choose("sprites", size=32))
+        'sprites(size=32)'
+        """
+        params = self.non_default(choice)
+        visible = {k: v for k, v in params.items() if k not in ("name", "digest", *hidden)}
+        return str(Choice(choice.name, visible))
 
     def from_json(self, data: Mapping[str, Any]) -> Choice:
         params = {key: value for key, value in data.items() if key != "name"}
@@ -184,27 +197,29 @@ class Registry:
         return self[choice.name].function(**choice.params)
 
 
-def _arguments(entry: Entry, text: str) -> dict[str, Value]:
+def _parse_arguments(entry: Entry, text: str) -> dict[str, Value]:
     """`size=32, of=mix(a=x, b=y)` as checked values; commas inside parentheses do not part."""
-    given: dict[str, Value] = {}
-    for part in _parts(text):
+    params: dict[str, Value] = {}
+    for part in _split_arguments(text):
         key, equals, value = part.partition("=")
         key = key.strip().replace("-", "_")
         if not equals:
             raise ParameterError(f"{entry.name}: write PARAMETER=VALUE, not {part.strip()!r}")
         if key not in entry.parameters:
-            known = entry.parameters
-            raise UnknownNameError(schema.unknown(f"parameter of {entry.name}", key, known))
-        if key in given:
+            parameters = entry.parameters
+            raise UnknownNameError(
+                schema.unknown_name(f"parameter of {entry.name}", key, parameters)
+            )
+        if key in params:
             raise ParameterError(f"{entry.name}.{key} is set twice; set it once")
         try:
-            given[key] = entry.parameters[key].parse(value.strip())
+            params[key] = entry.parameters[key].parse(value.strip())
         except ParameterError as error:
             raise ParameterError(f"{entry.name}.{error}") from None
-    return given
+    return params
 
 
-def _parts(text: str) -> list[str]:
+def _split_arguments(text: str) -> list[str]:
     """Split at commas that are not inside brackets, where a part has an equals sign.
 
     A part without one belongs to the part before it: `widths=64,32, rate=2` has two parts.
@@ -228,13 +243,13 @@ def _parts(text: str) -> list[str]:
     return joined
 
 
-def _checked(name: str, function: Function) -> Function:
+def _check_keywords(name: str, function: Function) -> Function:
     """The function, refusing keywords that its signature does not allow."""
 
     @functools.wraps(function)
-    def call(*args: Any, **given: Any) -> Any:
-        inputs = {key: given.pop(key) for key in positional() if key in given}
-        return function(*args, **inputs, **schema.complete(name, parameters(), given))
+    def call(*args: Any, **keywords: Any) -> Any:
+        inputs = {key: keywords.pop(key) for key in positional() if key in keywords}
+        return function(*args, **inputs, **schema.fill_defaults(name, parameters(), keywords))
 
     @functools.cache
     def parameters() -> dict[str, Parameter]:
@@ -264,9 +279,8 @@ def import_all(package: str, namespace: dict[str, Any], registry: Registry) -> N
 models = Registry("model", "untwine.models")
 metrics = Registry("metric", "untwine.metrics")
 datasets = Registry("dataset", "untwine.datasets")
-networks = Registry("network", "untwine.parts.nets", "untwine.parts.paper_nets")
-likelihoods = Registry("likelihood", "untwine.parts.likelihoods", "untwine.parts.paper_likelihoods")
-
+networks = Registry("network", "untwine.networks")
+likelihoods = Registry("likelihood", "untwine.likelihoods")
 model = models.register
 metric = metrics.register
 dataset = datasets.register

@@ -16,19 +16,17 @@ from typing import Annotated, Any, Literal
 from untwine.errors import ParameterError, UnknownNameError
 
 Value = bool | int | float | str | tuple[int, ...]
-"""What a parameter can hold: everything that survives JSON and a command line."""
-
-
+"""Values of a parameter: everything that survives JSON and a command line."""
 TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers a parameter may be; a part of its type, as in `Annotated[int, Range(1)]`."""
+    """Bounds of a numeric parameter, part of its type, as in `Annotated[int, Range(1)]`."""
 
     least: float
     most: float = math.inf
-    closed: bool = True  # whether the ends belong to it
+    closed: bool = True  # whether the bounds themselves are allowed
 
     def __contains__(self, value: float) -> bool:
         if self.closed:
@@ -62,7 +60,7 @@ class Parameter:
 
     @property
     def type_name(self) -> str:
-        """The type in words: `a number of at least 0`, `"mws" or "mss"`."""
+        """The type in words, such as `a number of at least 0`, `"mws" or "mss"`."""
         if typing.get_origin(self.type) is Literal:
             return " or ".join(json.dumps(choice) for choice in typing.get_args(self.type))
         bounds = f" {self.range}" if self.range else ""
@@ -71,7 +69,7 @@ class Parameter:
         return f"{TYPE_NAMES[self.type]}{bounds}"
 
     def check(self, value: object) -> Value:
-        """The value in this parameter's type, or a sentence that says what it should be."""
+        """Convert a value to the type of this parameter, or raise `ParameterError`."""
         converted = _convert(value, self.type)
         if converted is None or not self._in_range(converted):
             raise ParameterError(f"{self.name} must be {self.type_name}, not {value!r}")
@@ -84,7 +82,7 @@ class Parameter:
         return all(number in self.range for number in typing.cast(tuple[float, ...], numbers))
 
     def parse(self, text: str) -> Value:
-        """The value written as text, as on a command line."""
+        """Read a value from text, as on a command line."""
         if self.type is str:
             return text
         if typing.get_origin(self.type) is tuple:
@@ -96,7 +94,7 @@ class Parameter:
 
 
 def _convert(value: object, wanted: Any) -> Value | None:
-    """The value as the wanted type where nothing is lost, else None."""
+    """The value as the wanted type, or None if the conversion would lose something."""
     if typing.get_origin(wanted) is Literal:
         return typing.cast(Value, value) if value in typing.get_args(wanted) else None
     if typing.get_origin(wanted) is tuple:
@@ -144,7 +142,7 @@ def _plain_type(hint: Any) -> Any:
 
 
 def _range(hint: Any) -> Range | None:
-    """The range in an annotation, if there is one."""
+    """The range in an annotation, or None."""
     extras = typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
     return next((extra for extra in extras if isinstance(extra, Range)), None)
 
@@ -172,34 +170,34 @@ def description(function: Callable[..., object]) -> str:
     return (inspect.getdoc(function) or "").partition("\nArgs:\n")[0].strip()
 
 
-def complete(
-    owner: str, parameters: Mapping[str, Parameter], given: Mapping[str, object]
+def fill_defaults(
+    owner: str, parameters: Mapping[str, Parameter], params: Mapping[str, object]
 ) -> dict[str, Value]:
-    """Every parameter's value: the given ones checked, the others at their defaults."""
-    for name in given:
+    """Values of all parameters: those in `params` checked, the others at their defaults."""
+    for name in params:
         if name not in parameters:
-            raise UnknownNameError(unknown(f"parameter of {owner}", name, parameters))
+            raise UnknownNameError(unknown_name(f"parameter of {owner}", name, parameters))
     try:
         return {
-            name: p.check(given[name]) if name in given else p.default
+            name: p.check(params[name]) if name in params else p.default
             for name, p in parameters.items()
         }
     except ParameterError as error:
         raise ParameterError(f"{owner}.{error}") from None
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """The sentence for a name that is not there, with the nearest ones that are.
+def unknown_name(kind: str, name: str, choices: Iterable[str]) -> str:
+    """The error message for an unknown name, with the closest existing names.
 
-    >>> unknown("model", "beta-va", ["vae", "beta-vae"])
+    >>> unknown_name("model", "beta-va", ["vae", "beta-vae"])
     "there is no model named 'beta-va'; did you mean 'beta-vae'?"
     """
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    names = list(choices)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return f"there is no {kind} named {name!r}; did you mean {' or '.join(map(repr, near))}?"
-    choices = ", ".join(known) if known else "none at all"
-    return f"there is no {kind} named {name!r}; there are: {choices}"
+    existing = ", ".join(names) if names else "none at all"
+    return f"there is no {kind} named {name!r}; there are: {existing}"
 
 
 def is_supported(annotation: Any) -> bool:
@@ -211,8 +209,8 @@ def is_supported(annotation: Any) -> bool:
     return annotation in TYPE_NAMES or typing.get_origin(annotation) is Literal
 
 
-def written(value: Value) -> str:
-    """A value as it is written on a command line."""
+def format_value(value: Value) -> str:
+    """Write a value as on a command line."""
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -4,8 +4,9 @@
                       (train only)         (Posterior + Prior)
                                            Terms read all of it: Trace -> number
 
-Each slot is abstract with its contract written here; a concrete part is final and says only what is
-new. Every part is built from one `Sizes` record and knows nothing of data, devices or optimisers.
+Each slot is an abstract class that states its contract. A concrete part is final and contains only
+what is new. Every part is built from one `Sizes` record, and is independent of data, devices and
+optimisers.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -15,22 +16,23 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from untwine.distributions import Gaussian
 from untwine.records import Batch, Density, Draw, Latent, Sizes, Trace
 
-Facts = dict[str, Tensor]
-Encode = nn.Module
-"""The encoder: (B, *shape) to features (B, F)."""
+Extras = dict[str, Tensor]
+Encoder = nn.Module
+"""(B, *shape) to features (B, F)."""
 
 
 class Corruption(nn.Module, ABC):
-    """What the encoder sees instead of x while training; the identity otherwise."""
+    """Changes the encoder's input during training; the identity otherwise."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return self.corrupt(x) if self.training else (x, x)
 
     @abstractmethod
     def corrupt(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Clean x (B, *shape) to the encoder's input and the reconstruction target, same shape."""
+        """Clean x (B, *shape) to the encoder's input and the target, both of the same shape."""
 
 
 class Posterior(nn.Module, ABC):
@@ -42,20 +44,25 @@ class Posterior(nn.Module, ABC):
 
 
 class Prior(nn.Module, ABC):
-    """p(z), with or without parameters of its own."""
+    """p(z), with or without trainable parameters."""
+
+    has_clusters: bool = False  # whether its mixture components stand for clusters
 
     @abstractmethod
     def forward(self, encode: Callable[[Tensor], Draw]) -> Density:
-        """The prior; `encode` is the current posterior of any inputs, for priors made of it."""
+        """The prior; `encode` gives the posterior of any inputs, for priors built from it."""
 
 
 class Latents(nn.Module, ABC):
     """All latent variables of a model: how they are inferred and how they are generated."""
 
-    out_features: int  # the width of the code: the decoded latents side by side
+    out_features: int  # width of the code: all latents that feed the decoder, concatenated
+    outlier_cluster: int | None = None  # index of the cluster of outliers
 
     @abstractmethod
-    def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
+    def forward(
+        self, h: Tensor, batch: Batch, encoder: Encoder, *, mean: bool
+    ) -> dict[str, Latent]:
         """Features h (B, F) to named latents, in the order in which the decoder sees them.
 
         `encoder` gives the features of other inputs. With `mean`, deterministic values of the
@@ -63,22 +70,30 @@ class Latents(nn.Module, ABC):
         """
 
     @abstractmethod
-    def sample(self, n: int, encoder: Encode) -> Tensor:
+    def sample(self, n: int, encoder: Encoder) -> Tensor:
         """(n, out_features) codes from the model's own prior."""
+
+    def own_prior(self, shared: Tensor) -> Gaussian:
+        """p(own code | shared code) for shared codes (R, G): K Gaussians each, (R, K, D).
+
+        N(0, I) unless the model overrides it.
+        """
+        zero = shared.new_zeros(len(shared), 1, self.out_features - shared.shape[-1])
+        return Gaussian(zero, zero)
 
 
 class Mapping(nn.Module, ABC):
     """A deterministic function of the code; terms see z, decoder and metrics see w."""
 
-    out_features: int  # the width of w, which sizes the decoder
+    out_features: int  # width of w, and so of the decoder's input
 
     @abstractmethod
-    def forward(self, z: Tensor) -> tuple[Tensor, Facts]:
-        """Code z (B, D) to w (B, D') and the named tensors that its own terms want to read."""
+    def forward(self, z: Tensor) -> tuple[Tensor, Extras]:
+        """Code z (B, D) to w (B, D') and the named tensors that its own terms read."""
 
 
 class Term(nn.Module, ABC):
-    """One summand of the objective."""
+    """One term of the objective."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -89,7 +104,7 @@ class Term(nn.Module, ABC):
 
 
 class AdversarialTerm(Term, ABC):
-    """A term with parameters of its own that minimise another loss with another optimiser."""
+    """A term with its own parameters, which minimise a different loss with their own optimiser."""
 
     lr: float = 1e-4
     betas: tuple[float, float] = (0.5, 0.9)

@@ -6,31 +6,29 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
-from untwine import schema
-from untwine.data import Dataset
-from untwine.errors import (
-    DataError,
-    IncompatibleError,
-    ParameterError,
-    UnknownNameError,
-    UntwineError,
-)
-from untwine.parts.nets import default_for
-from untwine.records import Sizes
-from untwine.registry import WRITTEN, Choice, Entry, datasets, likelihoods, models, networks
-from untwine.schema import Parameter, Value, written
-from untwine.vae import VAE, Recipe, forked
+import torch
 
-FILES = ("path", "painting")  # parameters of datasets that name files
-BOUNDS = {
+from untwine import schema
+from untwine.data.dataset import Dataset
+from untwine.data.opening import absolute_paths, load_dataset, resolve_dataset
+from untwine.errors import IncompatibleError, ParameterError, UnknownNameError
+from untwine.records import Sizes, is_image
+from untwine.registry import Choice, Entry, datasets, likelihoods, models, networks
+from untwine.schema import Parameter, Value
+from untwine.tools.compute import seeded
+from untwine.vae import VAE, Recipe
+
+NUMBER_BOUNDS = {
     "latent": (1, 10_000),
     "batch": (1, 10**9),
     "steps": (1, 10**12),
     "seed": (0, 2**63 - 1),
 }
+
+NUMBERS = ("latent", "batch", "steps", "lr", "seed")
+"""Fields of a run that are numbers."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Run:
         }
         for name, value in pieces.items():
             object.__setattr__(self, name, value)
-        for name, (least, most) in BOUNDS.items():
+        for name, (least, most) in NUMBER_BOUNDS.items():
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= most:
                 raise ParameterError(
@@ -66,6 +64,11 @@ class Run:
                 )
         if not 0 < self.lr < float("inf"):
             raise ParameterError(f"lr must be a number above 0, not {self.lr}")
+
+    @property
+    def numbers(self) -> dict[str, int | float]:
+        """The numbers of the training, by name."""
+        return {name: getattr(self, name) for name in NUMBERS}
 
     @property
     def model_name(self) -> str:
@@ -78,15 +81,15 @@ class Run:
         Numbers at their defaults are left out, so that a new parameter does not rename old runs.
         Data with a digest counts by its content, wherever it lies.
         """
-        data = datasets.shortened(self.data)
+        data = datasets.non_default(self.data)
         if data.get("digest"):
             data.pop("path", None)
         content = {
             **asdict(self),
-            "model": [models.shortened(part) for part in self.model],
+            "model": [models.non_default(part) for part in self.model],
             "data": data,
-            "network": networks.shortened(self.network),
-            "likelihood": likelihoods.shortened(self.likelihood),
+            "network": networks.non_default(self.network),
+            "likelihood": likelihoods.non_default(self.likelihood),
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -95,6 +98,11 @@ class Run:
     def directory(self) -> str:
         """What the run's directory is called."""
         return f"{self.model_name}-{self.data.name}-{self.hash}"
+
+    def __repr__(self) -> str:
+        models_text = " + ".join(models.expression(part) for part in self.model)
+        data = datasets.expression(self.data)
+        return f"<Run {self.hash}: {models_text} on {data}, {self.steps:,} steps, seed {self.seed}>"
 
     def to_json(self) -> dict[str, Any]:
         choices = {
@@ -110,7 +118,7 @@ class Run:
         known = {f.name for f in fields(cls)}
         for key in data:
             if key not in known:
-                raise UnknownNameError(schema.unknown("entry of a run", key, sorted(known)))
+                raise UnknownNameError(schema.unknown_name("entry of a run", key, sorted(known)))
         choices = {
             "model": tuple(models.from_json(part) for part in data["model"]),
             "data": datasets.from_json(data["data"]),
@@ -146,9 +154,14 @@ class Settings:
             values[key.strip()] = text.strip()
         return cls(values)
 
-    def of(self, entry: Entry) -> dict[str, Value]:
+    def __or__(self, other: Settings) -> Settings:
+        for key in self.values.keys() & other.values.keys():
+            raise ParameterError(f"{key} is set twice; set it once")
+        return Settings({**self.values, **other.values})
+
+    def params_of(self, entry: Entry) -> dict[str, Value]:
         """The parameters of one piece that are set here."""
-        found: dict[str, Value] = {}
+        params: dict[str, Value] = {}
         for p in entry.parameters.values():
             keys = [key for key in _keys(entry, p) if key in self.values]
             if len(keys) > 1:
@@ -156,13 +169,16 @@ class Settings:
             for key in keys:
                 value = self.values[key]
                 try:
-                    found[p.name] = p.parse(value) if isinstance(value, str) else p.check(value)
+                    params[p.name] = p.parse(value) if isinstance(value, str) else p.check(value)
                 except ParameterError as error:
                     raise ParameterError(f"{entry.name}.{error}") from None
-        return found
+        return params
 
-    def check(self, entries: Iterable[Entry]) -> None:
-        """Refuse a setting that no piece has, or that more than one piece has."""
+    def check(self, entries: Iterable[Entry], also: Iterable[str] = ()) -> None:
+        """Refuse a setting that no piece has, or that more than one piece has.
+
+        `also` are further names to suggest for a misspelt one.
+        """
         owners: dict[str, list[str]] = {}
         for entry in entries:
             for p in entry.parameters.values():
@@ -170,7 +186,7 @@ class Settings:
                     owners.setdefault(key, []).append(f"{entry.name}.{p.name}")
         for key in self.values:
             if key not in owners:
-                raise UnknownNameError(schema.unknown("setting", key, owners))
+                raise UnknownNameError(schema.unknown_name("setting", key, [*owners, *also]))
             if len(owners[key]) > 1:
                 raise ParameterError(f"{key} could be {' or '.join(owners[key])}; write which")
 
@@ -182,7 +198,7 @@ def _keys(entry: Entry, p: Parameter) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class Design:
+class ModelSpec:
     """The names and numbers of a model."""
 
     model: tuple[Choice, ...]
@@ -190,7 +206,7 @@ class Design:
     likelihood: Choice
 
 
-def design(
+def resolve_model(
     model: str,
     data: Dataset,
     asked: Settings,
@@ -198,24 +214,24 @@ def design(
     network: str | None = None,
     likelihood: str | None = None,
     others: Iterable[Entry] = (),
-) -> Design:
+) -> ModelSpec:
     """A model from what a person types; the data decides where no network or likelihood is named.
 
     `others` are further entries to which a setting may belong.
     """
     parts = [models[name] for name in model_names(model)]
-    net = networks[network or default_for(data.shape)]
+    net = networks[network or default_network(data.shape)]
     like = likelihoods[likelihood or data.likelihood.name]
-    asked.check([*parts, net, like, *others])
-    if like.facts.get("bounded") and not data.bounded:
+    asked.check([*parts, net, like, *others], also=NUMBERS)
+    if like.metadata.get("bounded") and not data.in_unit_interval:
         raise IncompatibleError(
             f"the likelihood {like.name} needs data in [0, 1], which this is not; choose gaussian"
         )
     declared = {k: v for k, v in data.likelihood.params.items() if k in like.parameters}
-    return Design(
-        model=tuple(models.choose(part.name, **asked.of(part)) for part in parts),
-        network=networks.choose(net.name, **asked.of(net)),
-        likelihood=likelihoods.choose(like.name, **{**declared, **asked.of(like)}),
+    return ModelSpec(
+        model=tuple(models.choose(part.name, **asked.params_of(part)) for part in parts),
+        network=networks.choose(net.name, **asked.params_of(net)),
+        likelihood=likelihoods.choose(like.name, **{**declared, **asked.params_of(like)}),
     )
 
 
@@ -225,52 +241,61 @@ def plan(
     *,
     network: str | None = None,
     likelihood: str | None = None,
+    latent: int = 10,
+    batch: int = 64,
+    steps: int = 10_000,
+    lr: float = 1e-4,
+    seed: int = 0,
     settings: Iterable[str] = (),
-    **numbers: Any,
+    **params: Value,
 ) -> Run:
-    """A run from what a person types: names, and settings such as `beta=6` or `sprites.size=32`.
+    """Plan a run: everything that determines a trained model, checked.
 
-    >>> run = plan("beta-vae", "sprites", settings=["beta=6", "size=32"], steps=500)
+    Args:
+        model: one name or several, as in `"jigsaw+beta-tcvae"`.
+        data: a dataset such as `"sprites(size=32)"`, a folder of images, an .npy or .npz file.
+        network: encoder and decoder; `conv` for images and `mlp` for vectors by default.
+        likelihood: of the data; what the dataset declares by default.
+        latent: number of latents.
+        batch: examples per step.
+        steps: optimiser steps.
+        lr: learning rate.
+        seed: of weights, data order and noise.
+        settings: `NAME=VALUE` lines, as on the command line.
+        params: parameters of the pieces named above, by their own names.
+
+    >>> run = plan("beta-vae", "sprites", beta=6, size=32, steps=500)
     >>> run.model_name, dict(run.data.params), run.network.name, run.steps
     ('beta-vae', {'size': 32}, 'conv', 500)
     """
-    asked = Settings.read(settings)
-    model_names(model)  # a misspelt model is told before any data is read
-    source, place = locate(data)
-    given = asked.of(source)
-    for twice in place.keys() & given.keys():
-        raise ParameterError(f"{twice} is set by {data} already; do not set it again")
-    chosen = datasets.choose(source.name, **{**place, **_absolute(source, given)})
-    loaded = load(chosen)
-    pieces = design(model, loaded, asked, network=network, likelihood=likelihood, others=[source])
+    asked = Settings.read(settings) | Settings(params)
+    model_names(model)  # a misspelt model is reported before any data is read
+    entry, placed = resolve_dataset(data)
+    own = asked.params_of(entry)
+    for name in placed.keys() & own.keys():
+        raise ParameterError(f"{name} is set by {data} already; do not set it again")
+    choice = datasets.choose(entry.name, **{**placed, **absolute_paths(entry, own)})
+    loaded = load_dataset(choice)
+    pieces = resolve_model(
+        model, loaded, asked, network=network, likelihood=likelihood, others=[entry]
+    )
     digest = {"digest": loaded.digest} if loaded.digest else {}
     return Run(
         model=pieces.model,
-        data=datasets.choose(chosen.name, **{**chosen.params, **digest}),
+        data=datasets.choose(choice.name, **{**choice.params, **digest}),
         network=pieces.network,
         likelihood=pieces.likelihood,
-        **numbers,
+        latent=latent,
+        batch=batch,
+        steps=steps,
+        lr=lr,
+        seed=seed,
     )
 
 
-def _absolute(entry: Entry, params: Mapping[str, Value]) -> dict[str, Value]:
-    """The same with paths that mean the same from any directory."""
-    files = {key: value for key in FILES if (value := params.get(key))}
-    inner = {key: value for key in entry.expressions if (value := params.get(key))}
-    return {
-        **params,
-        **{key: str(Path(str(value)).expanduser().resolve()) for key, value in files.items()},
-        **{key: _rooted(str(value)) for key, value in inner.items()},
-    }
-
-
-def _rooted(expression: str) -> str:
-    """An expression whose paths mean the same from any directory."""
-    try:
-        entry, given = locate(expression)
-    except UntwineError:  # told when it is opened
-        return expression
-    return str(Choice(entry.name, {key: written(value) for key, value in given.items()}))
+def default_network(shape: torch.Size) -> str:
+    """The name of the network for data of this shape when none is chosen."""
+    return "conv" if is_image(shape) else "mlp"
 
 
 def model_names(text: str) -> list[str]:
@@ -282,43 +307,7 @@ def model_names(text: str) -> list[str]:
     return names
 
 
-def locate(data: str) -> tuple[Entry, dict[str, Value]]:
-    """The dataset that a text names, or the one that reads this path, with what the text sets."""
-    data = data.strip()
-    if data.replace("_", "-") in datasets:  # a folder of that name is ./NAME
-        return datasets[data], {}
-    path = Path(data).expanduser()
-    match = WRITTEN.fullmatch(data)
-    if match and match["given"] is not None and not path.exists():
-        entry, given = datasets.parse(data)
-        return entry, _absolute(entry, given)
-    if path.is_dir():
-        return datasets["folder"], {"path": str(path.resolve())}
-    if path.suffix.lower() in {".npy", ".npz"}:
-        return datasets["array"], {"path": str(path.resolve())}
-    if path.exists() or path.name != data:
-        raise DataError(f"{data} is not a dataset, a folder of images, or an .npy or .npz file")
-    return datasets[data], {}
-
-
-_LOADED: dict[str, Dataset] = {}  # the last few, newest last
-
-
-def load(choice: Choice) -> Dataset:
-    """The data behind a choice; the last few are kept, those from files by their digest."""
-    known = json.dumps(choice.to_json())
-    data = _LOADED.pop(known, None)
-    if data is None:
-        data = datasets.make(choice)
-        if data.digest:
-            known = json.dumps({**choice.to_json(), "digest": data.digest})
-    _LOADED[known] = data
-    while len(_LOADED) > 4:
-        _LOADED.pop(next(iter(_LOADED)))
-    return data
-
-
-def compose(parts: Sequence[Choice]) -> Recipe:
+def merge_recipes(parts: Sequence[Choice]) -> Recipe:
     """The recipes of all parts merged, or a sentence that names those that clash."""
     total, names = Recipe(), ""
     for part in parts:
@@ -330,12 +319,15 @@ def compose(parts: Sequence[Choice]) -> Recipe:
     return total
 
 
-def assemble(pieces: Design | Run, data: Dataset, *, latent: int, seed: int, batch: int = 4) -> VAE:
+def build_model(
+    pieces: ModelSpec | Run, data: Dataset, *, latent: int, seed: int, batch: int = 4
+) -> VAE:
     """The model of a design for this data, with weights that depend on the seed alone."""
-    sizes = Sizes(data.shape, latent=latent, n_train=len(data), examples=data.some(seed))
+    draw = data.example_drawer(seed)
+    sizes = Sizes(data.shape, latent=latent, n_train=len(data), draw_examples=draw)
     network, likelihood = networks.make(pieces.network), likelihoods.make(pieces.likelihood)
-    recipe = compose(pieces.model)
-    with forked(seed):
+    recipe = merge_recipes(pieces.model)
+    with seeded(seed):
         try:
             return recipe.build(sizes, network, likelihood, batch=batch)
         except IncompatibleError as error:
@@ -369,18 +361,5 @@ def build(
     >>> tuple(model.sample(3).shape)
     (3, 1, 16, 16)
     """
-    pieces = design(model, data, Settings(settings), network=network, likelihood=likelihood)
-    return assemble(pieces, data, latent=latent, seed=seed)
-
-
-def dataset(name: str, /, **params: Value) -> Dataset:
-    """The dataset of this name, or a folder or file of your own.
-
-    >>> import untwine
-    >>> len(untwine.dataset("sprites", size=32))
-    737280
-    >>> untwine.dataset("sprites(size=32)").shape
-    torch.Size([1, 32, 32])
-    """
-    source, place = locate(name)
-    return load(datasets.choose(source.name, **{**place, **_absolute(source, params)}))
+    pieces = resolve_model(model, data, Settings(settings), network=network, likelihood=likelihood)
+    return build_model(pieces, data, latent=latent, seed=seed)

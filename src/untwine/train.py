@@ -2,71 +2,83 @@
 
 from __future__ import annotations
 
-import ctypes
-import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 from torch.optim import Adam
 
-from untwine.data import Dataset, mix
+from untwine.data.dataset import Dataset
 from untwine.errors import ParameterError, RunError
-from untwine.parts.nets import frozen_statistics
-from untwine.progress import progress
 from untwine.records import Batch
-from untwine.store import Packed
-from untwine.vae import VAE, forked
+from untwine.tools.compute import (
+    derive_seed,
+    frozen_statistics,
+    pick_device,
+    retain_freed_memory,
+    seeded,
+)
+from untwine.tools.progress import progress
+from untwine.vae import VAE
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Row = dict[str, float]
-Losses = Callable[[Tensor, Tensor | None, Tensor], tuple[dict[str, Tensor], Tensor]]
+PackedState = tuple[dict[str, Tensor], dict[str, Any]]  # a training state as tensors and as JSON
+Losses = Callable[[Batch], tuple[dict[str, Tensor], Tensor]]
 Compile = Literal["auto", "yes", "no"]
+MIN_PIXELS_TO_COMPILE = 2e10
+"""Pixels that a run on a GPU must see before compiling repays its half minute."""
 
-COMPILE_PAYS = 2e10
-"""Pixels seen in a run on a GPU above which compiling is worth its half minute."""
+
+class History(list[Row]):
+    """Rows of step and mean value of each term since the previous row."""
+
+    def to_frame(self) -> DataFrame:
+        """Return a table with one column per term."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self))
 
 
 class State:
-    """All that training needs to go on exactly where it stopped."""
+    """Everything needed to resume training bit for bit."""
 
-    def __init__(
-        self, model: VAE, lr: float, generator: torch.Generator = torch.default_generator
-    ) -> None:
-        self.model, self.generator = model, generator
+    def __init__(self, model: VAE, lr: float) -> None:
+        self.model = model
         self.adversaries = model.objective.adversaries()
-        owned = {id(p) for adversary in self.adversaries for p in adversary.parameters()}
-        self.parameters = [p for p in model.parameters() if p.requires_grad and id(p) not in owned]
+        adversarial = {id(p) for adversary in self.adversaries for p in adversary.parameters()}
+        self.parameters = [
+            p for p in model.parameters() if p.requires_grad and id(p) not in adversarial
+        ]
         fused = next(model.parameters()).device.type in {"cpu", "cuda"}
-        self.main = Adam(self.parameters, lr, fused=fused)
-        self.rivals = [
+        self.optimiser = Adam(self.parameters, lr, fused=fused)
+        self.adversary_optimisers = [
             Adam(a.parameters(), a.lr, betas=a.betas, fused=fused) for a in self.adversaries
         ]
         self.step = 0
         self.history: list[Row] = []
         self.names = ["loss", *model.objective.terms]
-        place = self.parameters[0].device
-        self.clock = torch.zeros((), dtype=torch.long, device=place)  # the step, for what anneals
-        self.pending = torch.zeros(len(self.names), device=place)
+        device = self.parameters[0].device
+        self.step_tensor = torch.zeros((), dtype=torch.long, device=device)  # for schedules
+        self.pending = torch.zeros(len(self.names), device=device)  # sums since the last row
         self.pending_steps = 0
 
     def step_adversaries(self, z: Tensor, other: Tensor) -> None:
-        """One step of each adversary on detached codes of this batch and of an independent one."""
-        for adversary, optimiser in zip(self.adversaries, self.rivals, strict=True):
+        """Update each adversary on detached codes of this batch and of an independent one."""
+        for adversary, optimiser in zip(self.adversaries, self.adversary_optimisers, strict=True):
             optimiser.zero_grad(set_to_none=True)
             adversary.adversary_loss(z, other).backward()
             optimiser.step()
 
     def record(self, terms: dict[str, Tensor]) -> None:
-        """Add the terms of a step to the row in the making, without waiting for them."""
+        """Add the terms of a step to the pending row, without synchronising with the device."""
         self.pending += torch.stack([terms[name].detach() for name in self.names])
-        self.count()
-
-    def count(self) -> None:
-        """One step more."""
-        self.clock += 1
+        self.step_tensor += 1
         self.pending_steps += 1
         self.step += 1
 
@@ -81,9 +93,9 @@ class State:
         return row
 
     def require_finite(self) -> None:
-        """Stop at the first sign of NaN or infinity in the terms or the weights."""
-        whole = torch.stack([p.isfinite().all() for p in self.parameters]).all()
-        *finite, weights = torch.cat([self.pending.isfinite(), whole[None]]).tolist()
+        """Raise `RunError` if a term or a weight is NaN or infinite."""
+        all_weights = torch.stack([p.isfinite().all() for p in self.parameters]).all()
+        *finite, weights = torch.cat([self.pending.isfinite(), all_weights[None]]).tolist()
         if all(finite) and weights:
             return
         bad = [name for name, good in zip(self.names, finite, strict=True) if not good]
@@ -94,28 +106,34 @@ class State:
             "lower the learning rate or the weights of the terms"
         )
 
-    def optimisers(self) -> list[Adam]:
-        return [self.main, *self.rivals]
+    def save_checkpoint(self, checkpoint: Callable[[State], None] | None) -> None:
+        """Pass the state to `checkpoint`, if any, after checking that it is finite."""
+        if checkpoint:
+            self.require_finite()
+            checkpoint(self)
 
-    def pack(self) -> Packed:
-        """Everything as named tensors and as JSON."""
+    def optimisers(self) -> list[Adam]:
+        return [self.optimiser, *self.adversary_optimisers]
+
+    def pack(self) -> PackedState:
+        """Return the state as named tensors and as values for JSON."""
         tensors = {f"model.{k}": v for k, v in self.model.state_dict().items()}
         for i, optimiser in enumerate(self.optimisers()):
-            for p, values in optimiser.state_dict()["state"].items():
-                tensors |= {f"optimiser.{i}.{p}.{k}": v for k, v in values.items()}
+            for p, moments in optimiser.state_dict()["state"].items():
+                tensors |= {f"optimiser.{i}.{p}.{k}": v for k, v in moments.items()}
         tensors["pending"] = self.pending
-        tensors["rng.cpu"] = self.generator.get_state()
+        tensors["rng.cpu"] = torch.get_rng_state()
         if self.pending.device.type != "cpu":
             tensors["rng.device"] = torch.get_device_module(self.pending.device).get_rng_state()
-        facts = {
+        values = {
             "step": self.step,
             "pending_steps": self.pending_steps,
             "history": self.history,
         }
-        return tensors, facts
+        return tensors, values
 
-    def unpack(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Take up what `pack` gave; the random numbers go on where they were."""
+    def unpack(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Restore what `pack` returned, random number generators included."""
         groups: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.optimisers()]
         weights: dict[str, Tensor] = {}
         for name, value in tensors.items():
@@ -129,16 +147,16 @@ class State:
         for optimiser, state in zip(self.optimisers(), groups, strict=True):
             fresh = optimiser.state_dict()
             optimiser.load_state_dict({"state": state, "param_groups": fresh["param_groups"]})
-            for p, values in optimiser.state.items():  # fused Adam wants one memory layout
+            for p, moments in optimiser.state.items():  # fused Adam needs one memory layout
                 for key in ("exp_avg", "exp_avg_sq"):
-                    values[key] = torch.empty_like(p).copy_(values[key])
+                    moments[key] = torch.empty_like(p).copy_(moments[key])
         self.pending.copy_(tensors["pending"])
-        self.generator.set_state(tensors["rng.cpu"].cpu())
+        torch.set_rng_state(tensors["rng.cpu"].cpu())
         if "rng.device" in tensors:
             torch.get_device_module(self.pending.device).set_rng_state(tensors["rng.device"].cpu())
-        self.step, self.pending_steps = facts["step"], facts["pending_steps"]
-        self.clock.fill_(self.step)
-        self.history = list(facts["history"])
+        self.step, self.pending_steps = values["step"], values["pending_steps"]
+        self.step_tensor.fill_(self.step)
+        self.history = list(values["history"])
 
 
 def fit(
@@ -151,31 +169,31 @@ def fit(
     seed: int = 0,
     device: str = "auto",
     compile: Compile = "auto",
-    resume: Packed | None = None,
+    resume: PackedState | None = None,
     checkpoint: Callable[[State], None] | None = None,
     checkpoint_every: int = 1000,
     stop: Callable[[], bool] = lambda: False,
     quiet: bool = False,
-) -> list[Row]:
-    """Train a model on data with Adam; the history of its terms comes back.
+) -> History:
+    """Train a model on data with Adam and return the history of its terms.
 
-    On Linux the C library is told to keep freed memory, for this process as a whole.
+    On Linux this makes the C library retain freed memory, for the whole process.
 
     Args:
         model: changed in place, and left on the device.
-        data: what to train on.
+        data: the training data.
         steps: optimiser steps.
         batch: examples per step.
         lr: learning rate.
-        seed: of the order of the data and of all noise.
-        device: `cpu`, `cuda`, `mps`, or `auto` for the best there is.
+        seed: seed of the order of the data and of all noise.
+        device: `cpu`, `cuda`, `mps`, or `auto` for the best available.
         compile: whether to compile the model; `auto` does for long runs on a GPU.
-        resume: what `State.pack` gave, to go on from there.
+        resume: a state from `State.pack` to resume from.
         checkpoint: called with the state every `checkpoint_every` steps and when stopped.
         checkpoint_every: steps between two calls.
-        stop: asked before every step; once true, the state is given to `checkpoint` and
-            `KeyboardInterrupt` is raised.
-        quiet: no progress bar.
+        stop: called before every step; once it returns true, the state is passed to `checkpoint`
+            and `KeyboardInterrupt` is raised.
+        quiet: hide the progress bar.
 
     >>> import untwine
     >>> data = untwine.dataset("sprites", size=16)
@@ -183,193 +201,96 @@ def fit(
     >>> untwine.fit(model, data, steps=20, quiet=True)[-1]["step"]
     20
     """
-    place = pick_device(device)
+    target = pick_device(device)
     if steps < 1 or compile not in ("auto", "yes", "no"):
         raise ParameterError(
             "fit needs steps of at least 1 and compile 'auto', 'yes' or 'no', "
             f"not {steps} and {compile!r}"
         )
-    keep_memory()
-    model.to(place)
-    compiled = compile_pays(steps * batch * data.shape.numel(), place, compile)
-    with forked(seed), progress(steps, "training", quiet=quiet) as show:
-        work = Single(model, data.to(place), batch=batch, lr=lr, seed=seed, compiled=compiled)
+    retain_freed_memory()
+    model.to(target).train()
+    data = data.to(target)
+    pixels = steps * batch * data.shape.numel()
+    losses = loss_function(model, should_compile(pixels, target, compile))
+    log_every = max(10, steps // 200)
+    with seeded(seed), progress(steps, "training", quiet=quiet) as show:
+        state = State(model, lr)
         if resume:
-            work.state.unpack(*resume)
-        loop(
-            work,
-            steps,
-            show=lambda step, row, rate: show(step, describe(row, rate * batch)),
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            stop=stop,
-        )
-    return work.state.history
-
-
-class Steps(Protocol):
-    """One model, or several that take their steps together."""
-
-    @property
-    def states(self) -> Sequence[State]: ...
-
-    def advance(self) -> None:
-        """One step of every model, which its state has counted afterwards."""
-        ...
-
-
-def loop(
-    work: Steps,
-    steps: int,
-    *,
-    show: Callable[[int, Row, float], None] = lambda step, row, rate: None,
-    checkpoint: Callable[[State], None] | None = None,
-    checkpoint_every: int = 1000,
-    stop: Callable[[], bool] = lambda: False,
-) -> None:
-    """Take steps until there are so many.
-
-    Args:
-        work: what takes the steps.
-        steps: all of them, those before an interruption included.
-        show: told the step, the newest row of the first model and steps per second.
-        checkpoint: see `fit`, and so the rest.
-    """
-    first, began = work.states[0], time.monotonic()
-    start, log_every = first.step, max(10, steps // 200)
-
-    def keep() -> None:
-        if checkpoint:
-            for state in work.states:
-                state.require_finite()
-            for state in work.states:
-                checkpoint(state)
-
-    while first.step < steps:
-        if stop():
-            keep()
-            raise KeyboardInterrupt
-        work.advance()
-        if first.step % log_every == 0 or first.step == steps:
-            rows = [state.close_row() for state in work.states]
-            show(first.step, rows[0], (first.step - start) / (time.monotonic() - began))
-        if first.step % checkpoint_every == 0 and first.step < steps:
-            keep()
-
-
-class Single:
-    """One model on its own; its noise comes from the generator of the process."""
-
-    def __init__(
-        self, model: VAE, data: Dataset, *, batch: int, lr: float, seed: int, compiled: bool = False
-    ) -> None:
-        self.model, self.data, self.seed = model.train(), data, seed
-        self.state = State(model, lr)
-        self.states = [self.state]
-        place = self.state.clock.device
-        self.order = data.batches(batch, mix(seed, 0), place)
-        self.second = data.batches(batch, mix(seed, 1), place)
-        self.losses = loss_function(model, compiled)
-
-    def advance(self) -> None:
-        state = self.state
-        given = self.data.batch(self.order.at(state.step), state.clock)
-        terms, z = self.losses(given.x, given.group, given.step)
-        state.main.zero_grad(set_to_none=True)
-        terms["loss"].backward(inputs=state.parameters)
-        state.main.step()
-        if state.adversaries:
-            with forked(mix(self.seed, 2, state.step)):  # draws nothing from the model's stream
-                another = self.data.batch(self.second.at(state.step), state.clock)
-                state.step_adversaries(z, independent_codes(self.model, another))
-        state.record(terms)
+            state.unpack(*resume)
+        order = data.batches(batch, derive_seed(seed, 0), target)
+        second = data.batches(batch, derive_seed(seed, 1), target) if state.adversaries else order
+        first_step, start_time = state.step, time.monotonic()
+        while state.step < steps:
+            if stop():
+                state.save_checkpoint(checkpoint)
+                raise KeyboardInterrupt
+            terms, z = losses(data.batch(order.at(state.step), state.step_tensor))
+            state.optimiser.zero_grad(set_to_none=True)
+            terms["loss"].backward(inputs=state.parameters)
+            state.optimiser.step()
+            if state.adversaries:
+                with seeded(derive_seed(seed, 2, state.step)):  # leaves the model's stream alone
+                    other = data.batch(second.at(state.step), state.step_tensor)
+                    state.step_adversaries(z, independent_codes(model, other))
+            state.record(terms)
+            if state.step % log_every == 0 or state.step == steps:
+                rate = batch * (state.step - first_step) / (time.monotonic() - start_time)
+                show(state.step, format_row(state.close_row(), rate))
+            if state.step % checkpoint_every == 0 and state.step < steps:
+                state.save_checkpoint(checkpoint)
+    return History(state.history)
 
 
 @torch.no_grad()
 def independent_codes(model: VAE, batch: Batch) -> Tensor:
-    """(B, D) codes of another batch; running statistics stay as they are."""
+    """(B, D) codes of another batch, without updating running statistics."""
     with frozen_statistics(model):
-        return model.infer(batch)[2]
+        return model.infer(batch).z
 
 
-def describe(row: Row, rate: float) -> str:
-    """One row as a short text: `loss 85.1  nll 67.2  kl 12.9  3,120 images/s`."""
+def format_row(row: Row, rate: float) -> str:
+    """A row as a short text: `loss 85.1  nll 67.2  kl 12.9  3,120 images/s`."""
     terms = "  ".join(f"{name} {value:.4g}" for name, value in row.items() if name != "step")
     return f"{terms}  {rate:,.0f} images/s"
 
 
-def pick_device(name: str) -> torch.device:
-    """The device of this name, or the best there is for `auto`."""
-    available = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
-    if name == "auto":
-        return torch.device(next(kind for kind, there in available.items() if there))
-    if name.partition(":")[0] not in available:
-        raise ParameterError(f"device must be auto, cpu, cuda or mps, not {name!r}")
-    if not available[name.partition(":")[0]]:
-        raise ParameterError(f"there is no {name} device on this machine; use --device cpu")
-    return torch.device(name)
+def should_compile(pixels: int, device: torch.device, choice: Compile) -> bool:
+    """Whether compiling pays off for a run of this many pixels.
 
-
-def compile_pays(pixels: int, device: torch.device, choice: Compile) -> bool:
-    """Whether to compile, for a run that sees so many pixels.
-
-    Never decided by a clock, so that the same run decides alike each time. On a CPU compiling gains
-    little or nothing (`benchmarks/train.py`), so it is done there only when asked for.
+    The answer never depends on a clock, so that a repeated run decides alike. On a CPU compiling
+    gains little or nothing (`benchmarks/train.py`), so it is done only on request.
     """
     if choice != "auto":
         return choice == "yes"
-    return device.type == "cuda" and pixels >= COMPILE_PAYS
+    return device.type == "cuda" and pixels >= MIN_PIXELS_TO_COMPILE
 
 
 def loss_function(model: VAE, compiled: bool) -> Losses:
-    """The terms of a batch and its detached codes."""
+    """A function from a batch to its terms and its detached codes."""
 
-    def losses(x: Tensor, group: Tensor | None, step: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        trace = model.trace(Batch(x, group, step))
+    def losses(batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+        trace = model.trace(batch)
         return model.objective(trace), trace.z.detach()
 
-    return _compiled(losses) if compiled else losses
+    return _compile(losses) if compiled else losses
 
 
-def _compiled(losses: Losses) -> Losses:
-    """The compiled function, or the plain one with a warning where it cannot be compiled."""
-    chosen = fast = torch.compile(losses, dynamic=False)
+def _compile(losses: Losses) -> Losses:
+    """The compiled function; falls back to the plain one, with a warning, if compiling fails."""
+    current = compiled = torch.compile(losses, dynamic=False)
 
-    def attempt(x: Tensor, group: Tensor | None, step: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        nonlocal chosen
+    def attempt(batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+        nonlocal current
         before = torch.get_rng_state()
         try:
-            return chosen(x, group, step)
-        except Exception as error:  # an error of the model itself comes again below
-            if chosen is not fast:
+            return current(batch)
+        except Exception as error:  # an error of the model itself recurs below
+            if current is not compiled:
                 raise
             torch.set_rng_state(before)
-            chosen = losses
-            result = losses(x, group, step)
+            current = losses
+            result = losses(batch)
             warnings.warn(f"not compiled, which is slower: {error}", RuntimeWarning, stacklevel=2)
             return result
 
     return attempt
-
-
-def keep_memory() -> None:
-    """Tell the C library to keep freed memory for the next step, or the next batch to encode.
-
-    glibc gives large blocks back to the system after every step and faults them in again in the
-    next: thousands of page faults a step, a quarter of the time. Does nothing elsewhere.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt:
-        trim_threshold, top_pad, mmap_threshold = -1, -2, -3
-        for setting, size in {
-            mmap_threshold: 2**30,
-            trim_threshold: 2**31 - 1,
-            top_pad: 2**27,
-        }.items():
-            mallopt(setting, size)

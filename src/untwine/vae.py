@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
 
@@ -12,29 +11,28 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
+from untwine.distributions import Mixture
 from untwine.errors import DataError, IncompatibleError, ParameterError
-from untwine.parts.latents import (
+from untwine.parts.defaults import (
     GaussianPosterior,
     IdentityMapping,
     NoCorruption,
     SingleLatent,
     StandardNormal,
 )
-from untwine.parts.likelihoods import Likelihood
-from untwine.parts.nets import Network
 from untwine.parts.schedules import Weight
 from untwine.parts.terms import KL, NegLogLikelihood
-from untwine.records import Batch, Latent, Sizes, Trace
+from untwine.records import Batch, Inference, Likelihood, Network, Sizes, Trace
 from untwine.slots import AdversarialTerm, Corruption, Latents, Posterior, Prior, Term
 from untwine.slots import Mapping as MappingSlot
+from untwine.tools.compute import eval_mode, seeded
 
 Terms = Mapping[str, tuple[Weight, Callable[[Sizes], Term]]]
-
 ELBO: Terms = {"nll": (1.0, NegLogLikelihood), "kl": (1.0, KL)}
 
 
 class Objective(nn.Module):
-    """A weighted sum of named terms, averaged over the batch; it is minimised."""
+    """A weighted sum of named terms, averaged over the batch, to minimise."""
 
     def __init__(self, terms: Mapping[str, tuple[Weight, Term]]) -> None:
         super().__init__()
@@ -42,7 +40,7 @@ class Objective(nn.Module):
         self.terms = nn.ModuleDict({name: term for name, (_, term) in terms.items()})
 
     def forward(self, trace: Trace) -> dict[str, Tensor]:
-        """Every term's value under its name, and their weighted sum under `loss`."""
+        """The value of each term under its name, and their weighted sum under `loss`."""
         values = {name: term(trace).mean() for name, term in self.terms.items()}
         step = trace.batch.step
         weighted = [
@@ -81,31 +79,55 @@ class VAE(nn.Module):
         self.mapping, self.decoder, self.likelihood = mapping, decoder, likelihood
         self.objective = objective
 
-    def trace(self, batch: Batch, *, mean: bool = False, features: Tensor | None = None) -> Trace:
-        """One pass, with everything it computed.
+    def __repr__(self) -> str:
+        defaults = (NoCorruption, SingleLatent, GaussianPosterior, StandardNormal, IdentityMapping)
+        inner = [getattr(self.latents, name, None) for name in ("posterior", "prior")]
+        slots = [self.corruption, self.latents, *inner, self.mapping]
+        names = [
+            type(slot).__name__
+            for slot in slots
+            if isinstance(slot, nn.Module) and not isinstance(slot, defaults)
+        ]
+        shape = "x".join(map(str, self.sizes.shape))
+        terms = "+".join(self.objective.terms)
+        parts = [f"{shape} to {self.latents.out_features} latents", *names, f"terms {terms}"]
+        weights = sum(p.numel() for p in self.parameters())
+        return f"<VAE: {', '.join(parts)}, {weights:,} weights>"
 
-        With `mean` the code and what is decoded from it are deterministic; a KL that is estimated
-        from a sample still is. With `features` the encoder has been through with the batch already.
+    @property
+    def has_mapping(self) -> bool:
+        """Whether a mapping changes the code: w, which the decoder sees, is not z."""
+        return not isinstance(self.mapping, IdentityMapping)
+
+    def trace(self, batch: Batch, *, mean: bool = False, features: Tensor | None = None) -> Trace:
+        """Run one pass and return everything it computed.
+
+        With `mean`, the code and its decoding are deterministic; a KL estimated from a sample stays
+        random. Pass `features` to reuse the encoder's output for this batch.
         """
-        target, latents, z = self.infer(batch, mean=mean, features=features)
-        w, facts = self.mapping(z)
+        inferred = self.infer(batch, mean=mean, features=features)
+        w, extras = self.mapping(inferred.z)
         px = self.likelihood.observe(self.decoder(w))
-        return Trace(batch, target, latents, z, w, px, facts)
+        return Trace(batch, inferred.target, inferred.latents, inferred.z, w, px, extras)
 
     def infer(
         self, batch: Batch, *, mean: bool = False, features: Tensor | None = None
-    ) -> tuple[Tensor, dict[str, Latent], Tensor]:
-        """The first half of a pass: the target, the latents, and the code z (B, D)."""
+    ) -> Inference:
+        """Run the first half of a pass: encoder and latents."""
         x, target = self.corruption(batch.x)
         if self.training and self.draws > 1:
-            x, target, batch = _repeated(x, target, batch, self.draws)
+            x, target, batch = _repeat(x, target, batch, self.draws)
         h = self.encoder(x) if features is None else features
         latents = self.latents(h, batch, self.encoder, mean=mean)
-        z = [latent.per_example(mean=mean) for latent in latents.values() if latent.decoded]
-        return target, latents, torch.cat(z, -1)
+        z = [latent.per_example(mean=mean) for latent in latents.values() if latent.feeds_decoder]
+        return Inference(target, latents, torch.cat(z, -1))
 
-    def given(self, x: Tensor, group: Tensor | None = None) -> Batch:
-        """A batch of examples on the model's device, checked at the door."""
+    def features(self, x: Tensor) -> Tensor:
+        """(B, F) output of the encoder for examples (B, *shape), to infer from several times."""
+        return self.encoder(x)
+
+    def as_batch(self, x: Tensor, group: Tensor | None = None) -> Batch:
+        """Check examples and move them to the model's device."""
         if not isinstance(x, Tensor) or x.shape[1:] != self.sizes.shape or not len(x):
             shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
             wanted = ", ".join(map(str, ("B", *self.sizes.shape)))
@@ -113,78 +135,121 @@ class VAE(nn.Module):
         parameter = next(self.parameters())
         if not x.is_floating_point():
             raise DataError(f"this model takes floats, images in [0, 1], not {x.dtype}")
-        place = parameter.device
-        return Batch(x.to(place, parameter.dtype), None if group is None else group.to(place))
+        device = parameter.device
+        return Batch(x.to(device, parameter.dtype), None if group is None else group.to(device))
 
     @torch.no_grad()
-    def codes(self, x: Tensor, group: Tensor | None = None) -> Tensor:
-        """(B, D) the posterior mean before the mapping."""
-        with evaluation(self), forked(0):  # what is drawn on the way is not used
-            return self.infer(self.given(x, group), mean=True)[2]
+    def infer_means(self, x: Tensor, group: Tensor | None = None) -> Inference:
+        """Infer deterministic codes of examples (B, *shape), in evaluation mode."""
+        with eval_mode(self), seeded(0):  # samples drawn on the way are not used
+            return self.infer(self.as_batch(x, group), mean=True)
+
+    def posterior_mean(self, x: Tensor, group: Tensor | None = None) -> Tensor:
+        """(B, D) posterior means z, before the mapping."""
+        return self.infer_means(x, group).z
 
     @torch.no_grad()
     def encode(self, x: Tensor, group: Tensor | None = None) -> Tensor:
-        """(B, D') the representation: the posterior mean through the mapping."""
-        with evaluation(self):
-            return self.mapping(self.codes(x, group))[0]
+        """(B, D') representations w: posterior means after the mapping."""
+        return self.map_latents(self.posterior_mean(x, group))
 
-    @torch.no_grad()
     def encode_group(self, x: Tensor, group: Tensor | None = None) -> Tensor:
-        """(R, D) the posterior mean of what each of R groups shares, in the order of their ids."""
-        with evaluation(self), forked(0):
-            _, latents, _ = self.infer(self.given(x, group), mean=True)
-        shared = [latent.draw.mean for latent in latents.values() if latent.rows is not None]
+        """(R, D) posterior means of the latents that R groups share, ordered by group id."""
+        latents = self.infer_means(x, group).latents.values()
+        shared = [latent.draw.mean for latent in latents if latent.rows is not None]
         if not shared:
             raise IncompatibleError("this model has no latent that a group shares; use encode")
         return torch.cat(shared, -1)
 
-    @torch.no_grad()
     def assign(self, x: Tensor) -> Tensor:
-        """(B,) the most likely cluster of each example."""
-        with evaluation(self), forked(0):
-            _, latents, z = self.infer(self.given(x), mean=True)
-            known = latents["cluster"].draw.mean if "cluster" in latents else None
-            weights = self.mapping(z)[1].get("cluster") if known is None else known
+        """(B,) index of the most likely cluster of each example."""
+        weights = self.cluster_weights(self.infer_means(x))
         if weights is None:
             raise IncompatibleError("this model has no clusters; use encode")
         return weights.argmax(-1)
 
     @torch.no_grad()
+    def cluster_weights(self, inferred: Inference) -> Tensor | None:
+        """(B, K) probabilities of the clusters; None for a model without clusters.
+
+        They are a latent named `cluster`, a tensor of that name that the mapping reports, or, by
+        Bayes' rule, the components of a prior that has clusters.
+        """
+        if "cluster" in inferred.latents:
+            return inferred.latents["cluster"].draw.mean
+        with eval_mode(self):
+            weights = self.mapping(inferred.z)[1].get("cluster")
+        if weights is not None:
+            return weights
+        p = next(iter(inferred.latents.values())).p
+        if getattr(getattr(self.latents, "prior", None), "has_clusters", False):
+            assert isinstance(p, Mixture), "a prior with clusters is a mixture"
+            return p.log_joint(inferred.z).softmax(-1)
+        return None
+
+    @torch.no_grad()
     def decode(self, w: Tensor) -> Tensor:
-        """(B, *shape) the expected image of a representation (B, D')."""
-        with evaluation(self):
+        """(B, *shape) expected images of representations (B, D')."""
+        with eval_mode(self):
             return self.likelihood.observe(self.decoder(w.to(next(self.parameters())))).mean
 
     @torch.no_grad()
-    def sample(self, n: int, *, seed: int | None = None) -> Tensor:
-        """(n, *shape) expected images of codes drawn from the model's own prior."""
-        with evaluation(self), forked(seed):
-            return self.decode(self.mapping(self.latents.sample(n, self.encoder))[0])
+    def map_latents(self, z: Tensor) -> Tensor:
+        """(B, D') codes w, which the decoder sees, of codes z (B, D)."""
+        with eval_mode(self):
+            return self.mapping(z.to(next(self.parameters())))[0]
+
+    def decode_latents(self, z: Tensor) -> Tensor:
+        """(B, *shape) expected images of codes z (B, D), before the mapping."""
+        return self.decode(self.map_latents(z))
+
+    @torch.no_grad()
+    def sample_latents(self, n: int, *, seed: int | None = None) -> Tensor:
+        """(n, D) codes z drawn from the model's own prior."""
+        with eval_mode(self), seeded(seed):
+            return self.latents.sample(n, self.encoder)
+
+    @torch.no_grad()
+    def sample_codes(self, x: Tensor, *, seed: int | None = None) -> Tensor:
+        """(B, D') one draw from the posterior of each example, after the mapping."""
+        with eval_mode(self), seeded(seed):
+            return self.map_latents(self.infer(self.as_batch(x)).z)
+
+    @torch.no_grad()
+    def sample(self, n: int, *, seed: int | None = None, noise: bool = False) -> Tensor:
+        """(n, *shape) expected images of codes drawn from the model's own prior.
+
+        With `noise`, data drawn from p(x|w) instead of its mean.
+        """
+        with eval_mode(self), seeded(seed):
+            w = self.map_latents(self.sample_latents(n))
+            px = self.likelihood.observe(self.decoder(w))
+            return px.sample() if noise else px.mean
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor) -> Tensor:
-        """(B, *shape) the images as the model sees them: encoded to the mean and decoded."""
+        """(B, *shape) reconstructions: examples encoded to the mean and decoded."""
         return self.decode(self.encode(x))
 
     @torch.no_grad()
     def traverse(self, x: Tensor, values: Tensor, dims: list[int] | None = None) -> Tensor:
-        """Images as one latent at a time takes other values.
+        """Decode images while one latent at a time takes other values.
 
         Args:
             x: (*shape) the image to start from.
-            values: (V,) what each latent is set to.
-            dims: which latents, all by default.
+            values: (V,) the values each latent takes.
+            dims: indices of the latents; all by default.
 
         Returns:
             (len(dims), V, *shape)
         """
-        with evaluation(self):
-            z = self.codes(x[None])  # (1, D)
+        with eval_mode(self):
+            z = self.posterior_mean(x[None])  # (1, D)
             dims = list(range(z.shape[1])) if dims is None else dims
             grid = z.repeat(len(dims), len(values), 1)  # (len(dims), V, D)
             for row, dim in enumerate(dims):
                 grid[row, :, dim] = values.to(z)
-            images = self.decode(self.mapping(grid.flatten(0, 1))[0])
+            images = self.decode_latents(grid.flatten(0, 1))
         return images.unflatten(0, (len(dims), len(values)))
 
     @torch.no_grad()
@@ -194,8 +259,8 @@ class VAE(nn.Module):
             raise IncompatibleError(
                 "this model weighs the likelihood of each example, so its ELBO is not defined here"
             )
-        with evaluation(self), forked(seed):
-            trace = self.trace(self.given(x))
+        with eval_mode(self), seeded(seed):
+            trace = self.trace(self.as_batch(x))
             kl = torch.stack([latent.kl.sum() for latent in trace.latents.values()]).sum()
             return trace.px.log_prob(trace.target).mean() - kl / len(x)
 
@@ -205,18 +270,18 @@ class VAE(nn.Module):
 
         log (1/K) Σ_k p(x|z_k) p(z_k) / q(z_k|x): a lower bound in expectation, tight as K grows.
         """
-        with forked(seed):
+        with seeded(seed):
             weights = self.log_weights(x, samples)
         return reduce(torch.logaddexp, weights.unbind(1)) - math.log(samples)
 
     @torch.no_grad()
     def log_weights(self, x: Tensor, samples: int) -> Tensor:
-        """(B, K) log p(x|z_k) p(z_k) / q(z_k|x) of samples from the posterior."""
+        """(B, K) log importance weights p(x|z_k) p(z_k) / q(z_k|x) of posterior samples."""
         if samples < 1:
             raise ParameterError(f"importance weights need at least 1 sample, not {samples}")
-        batch = self.given(x)
-        with evaluation(self):
-            features = self.encoder(batch.x)
+        batch = self.as_batch(x)
+        with eval_mode(self):
+            features = self.features(batch.x)
             traces = (self.trace(batch, features=features) for _ in range(samples))
             return torch.stack([trace.log_weight() for trace in traces], 1)
 
@@ -253,7 +318,7 @@ class Recipe:
             )
 
     def slots(self) -> set[str]:
-        """The names of the slots that are set, terms apart."""
+        """Names of the slots that are set, without the terms."""
         return {f.name for f in fields(self) if f.name != "terms" and getattr(self, f.name)}
 
     def __or__(self, other: Recipe) -> Recipe:
@@ -266,9 +331,9 @@ class Recipe:
     def build(
         self, sizes: Sizes, network: Network, likelihood: Likelihood, *, batch: int = 4
     ) -> VAE:
-        """The model, after a small batch has gone through it: pieces that do not fit fail here.
+        """Build the model and run a small batch through it: parts that do not fit fail here.
 
-        Give the size of the batches it will be trained on where that is less than 4.
+        Pass the batch size of the training if it is below 4.
         """
         if sizes.latent < 1:
             raise ParameterError(f"a model needs at least 1 latent, not {sizes.latent}")
@@ -284,7 +349,7 @@ class Recipe:
         mapping = (self.mapping or IdentityMapping)(code)
         raw = torch.Size((sizes.shape[0] * likelihood.outputs, *sizes.shape[1:]))
         model = VAE(
-            sizes=sizes,
+            sizes=replace(sizes, draw_examples=None),  # a model must not keep its data alive
             corruption=(self.corruption or NoCorruption)(sizes),
             encoder=encoder,
             latents=latents,
@@ -296,17 +361,17 @@ class Recipe:
             ),
             draws=self.draws or 1,
         )
-        convert_conv2d_weight_memory_format(model, torch.channels_last)  # what fast kernels want
+        convert_conv2d_weight_memory_format(model, torch.channels_last)  # as fast kernels need
         probe(model, min(batch, 4))
         return model
 
     def all_terms(self) -> Terms:
-        """The evidence lower bound with this recipe's terms added or put in place."""
+        """The terms of the ELBO, extended or replaced by those of this recipe."""
         return {**ELBO, **self.terms}
 
 
-def _repeated(x: Tensor, target: Tensor, batch: Batch, draws: int) -> tuple[Tensor, Tensor, Batch]:
-    """Everything of a batch `draws` times, the copies of an example side by side."""
+def _repeat(x: Tensor, target: Tensor, batch: Batch, draws: int) -> tuple[Tensor, Tensor, Batch]:
+    """Repeat every example of a batch `draws` times, copies in adjacent rows."""
     x, target = x.repeat_interleave(draws, 0), target.repeat_interleave(draws, 0)
     group = None if batch.group is None else batch.group.repeat_interleave(draws, 0)
     return x, target, Batch(x, group, batch.step)
@@ -314,9 +379,9 @@ def _repeated(x: Tensor, target: Tensor, batch: Batch, draws: int) -> tuple[Tens
 
 @torch.no_grad()
 def probe(model: VAE, n: int) -> None:
-    """Push n examples through the model in both modes and leave no trace of it."""
+    """Run n examples through the model in both modes; its state stays as it was."""
     before = {name: value.clone() for name, value in model.named_buffers()}
-    with forked(0):
+    with seeded(0):
         batch = Batch(torch.rand(n, *model.sizes.shape), torch.arange(n) // 2)
         for mode in (False, True):
             model.train(mode)
@@ -326,29 +391,3 @@ def probe(model: VAE, n: int) -> None:
                 adversary.adversary_loss(trace.z, trace.z)
     for name, value in model.named_buffers():
         value.copy_(before[name])
-
-
-@contextmanager
-def evaluation(module: nn.Module) -> Iterator[None]:
-    """Put a module in evaluation mode for the duration of a `with` block."""
-    training = module.training
-    module.eval()
-    try:
-        yield
-    finally:
-        module.train(training)
-
-
-@contextmanager
-def forked(seed: int | None) -> Iterator[None]:
-    """Seed the random numbers inside a `with` block and restore them after it.
-
-    `None` leaves them alone, so that the block draws from the stream outside.
-    """
-    if seed is None:
-        yield
-        return
-    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        yield

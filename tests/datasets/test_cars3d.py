@@ -9,7 +9,7 @@ import pytest
 from scipy.io import savemat
 
 import untwine
-from untwine.datasets._pictures import shrunk
+from untwine.data.pictures import shrink
 from untwine.errors import DataError
 
 CARS = 3  # the published set has 183
@@ -67,7 +67,7 @@ def test_folder_and_archive_give_the_grid(tmp_path, write):
     assert data.factors.names == ("elevation", "azimuth", "object")
     assert data.factors.sizes == (4, 24, CARS) and data.factors.table is None
     index = np.arange(len(data))
-    elevation, azimuth, car = data.factors.of(index).T
+    elevation, azimuth, car = data.factors.levels_at(index).T
     colours = (data.take(index)[:, :, 30, 30].numpy() * 255).round()
     assert np.array_equal(colours, np.stack([80 * car, 10 * azimuth, 60 * elevation], 1))
 
@@ -87,7 +87,7 @@ def test_views_stand_upright_and_are_shrunk(tmp_path):
     data = untwine.dataset("cars3d", path=str(tmp_path))
     place = np.ravel_multi_index((2, 5, 1), data.factors.sizes)
     seen = (data.take([place])[0].permute(1, 2, 0).numpy() * 255).round()
-    assert np.array_equal(seen, shrunk(image, 64))
+    assert np.array_equal(seen, shrink(image, 64))
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_folder_and_archive_give_pictures_and_attributes(tmp_path, pack):
     data = untwine.dataset("celeba", path=str(pack(write_celeba(tmp_path / "c"))), split="all")
     assert len(data) == N and data.shape == (3, 64, 64) and data.digest
     assert data.factors.names == tuple(ATTRIBUTES) and data.factors.sizes == (2,) * 40
-    assert np.array_equal(data.factors.of(np.arange(N)), (VALUES + 1) // 2)
+    assert np.array_equal(data.factors.levels_at(np.arange(N)), (VALUES + 1) // 2)
     blue = (data.take(np.arange(N))[:, 2, 30, 30] * 255).numpy()
     assert np.abs(blue - 20 * np.arange(N)).max() < 3
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import untwine
-from untwine.data import Factors, Pixels, Vectors
-from untwine.datasets._derived import Joined, Subset
-from untwine.datasets.correlated import joint, thinned
+from untwine.data.dataset import Factors, Pixels, Vectors
+from untwine.data.derived import Joined, Subset
+from untwine.datasets.correlated import log_weights, thin_cells
 from untwine.datasets.mixed import require_alike
 from untwine.errors import DataError, ParameterError, UnknownNameError
 from untwine.registry import datasets
@@ -43,7 +43,7 @@ def uneven(tmp_path):
 
 def levels(data, name, index=None):
     index = np.arange(len(data)) if index is None else np.asarray(index)
-    return data.factors.of(index)[:, data.factors.names.index(name)]
+    return data.factors.levels_at(index)[:, data.factors.names.index(name)]
 
 
 def batch(data, size, step, seed=0):
@@ -134,12 +134,12 @@ def test_datasets_of_other_shapes_or_ranges_are_refused(tiny):
     with pytest.raises(DataError, match=r"one shape, not sprites\(size=16\) \(1, 16, 16\) and"):
         untwine.dataset("mixed", first=SPRITES, second="sprites(size=32)")
     with pytest.raises(DataError, match=r"cannot join a and b: one lies in \[0, 1\]"):
-        require_alike(("a", "b"), tiny, replace(tiny, bounded=False))
+        require_alike(("a", "b"), tiny, replace(tiny, in_unit_interval=False))
 
 
 def test_points_mix_as_well_and_keep_their_likelihood():
     data = untwine.dataset("mixed(first=circle(count=30), second=clusters(count=50))")
-    assert len(data) == 80 and not data.bounded and data.likelihood.name == "gaussian"
+    assert len(data) == 80 and not data.in_unit_interval and data.likelihood.name == "gaussian"
     assert data.factors.names == ("domain",)
 
 
@@ -250,7 +250,7 @@ def test_odd_groups_are_refused(uneven, tmp_path):
         untwine.dataset("grouped", of=uneven, by="rar")
     with pytest.raises(ParameterError, match="names a factor twice"):
         untwine.dataset("grouped", of=uneven, by="rare+rare")
-    with pytest.raises(DataError, match="has no factors to go by"):
+    with pytest.raises(DataError, match="has no factors; choose"):
         untwine.dataset("grouped", of=save(tmp_path / "n.npz", 4))
     gap = save(tmp_path / "g.npz", 4, np.array([[0], [0], [2], [2]]), ["a"])
     with pytest.raises(DataError, match=r"no example of .* has a = 1"):
@@ -313,7 +313,7 @@ def test_factors_of_other_sizes_correlate_on_one_scale():
 def test_frequencies_of_the_data_are_kept_and_rare_pairs_stay_within_it(uneven):
     data = untwine.dataset("correlated", of=uneven, first="rare", second="parity", strength=2)
     meets = np.bincount(levels(data, "rare") * 2 + levels(data, "parity"), minlength=6)
-    weight = np.exp(joint((3, 2), 2.0)).flatten()
+    weight = np.exp(log_weights((3, 2), 2.0)).flatten()
     there = np.array([45, 45, 4, 3, 1, 2])
     assert np.abs(meets - there * weight).max() <= 1
 
@@ -327,7 +327,7 @@ def test_a_pair_that_never_fits_well_is_still_kept_where_it_fits_best(tmp_path):
 def test_thinning_is_exact_to_one_and_fixed_by_its_seed():
     cell = np.random.default_rng(0).integers(0, 5, 1000)
     share = np.array([1.0, 0.5, 0.1, 0.0, 0.33])
-    first, again, other = (thinned(cell, share, seed) for seed in (0, 0, 1))
+    first, again, other = (thin_cells(cell, share, seed) for seed in (0, 0, 1))
     expected = np.bincount(cell) * share
     assert np.abs(np.bincount(cell[first], minlength=5) - expected).max() <= 1
     assert (first == again).all() and (np.diff(first) > 0).all()
@@ -383,7 +383,7 @@ def test_images_and_factors_of_a_part_are_those_of_the_whole(tiny):
     _, test = parts()
     index = np.array([0, 17, len(test) - 1])
     assert torch.equal(test.take(index), tiny.take(positions(test)[index]))
-    assert (test.factors.of(index) == tiny.factors.of(positions(test)[index])).all()
+    assert (test.factors.levels_at(index) == tiny.factors.levels_at(positions(test)[index])).all()
     assert test.factors.sizes == tiny.factors.sizes
 
 
@@ -446,7 +446,7 @@ def test_a_part_of_a_large_grid_is_small():
 
 def test_levels_above_a_byte_survive(tmp_path):
     whole = Factors(("a", "b"), (300, 3))
-    path = save(tmp_path / "a.npz", 900, whole.of(np.arange(900)), ["a", "b"], shape=(4, 4))
+    path = save(tmp_path / "a.npz", 900, whole.levels_at(np.arange(900)), ["a", "b"], shape=(4, 4))
     data = untwine.dataset("held-out", of=path, combination="b=0")
     assert levels(data, "a").max() == 299
 

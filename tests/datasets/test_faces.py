@@ -13,9 +13,9 @@ from untwine.datasets.faces import (
     HAIR,
     NAMES,
     attributes,
-    draw,
-    portraits,
-    quota,
+    draw_numbers,
+    paint_block,
+    share_out,
     traits,
 )
 from untwine.errors import ParameterError
@@ -37,14 +37,14 @@ def few(**settings):
 
 def pictures(has, size=32, domain="photo", n=12):
     """(n, size, size, 3) from 0 to 1: the same people with these attributes and no others."""
-    u = draw(5, [0], n)
+    u = draw_numbers(5, [0], n)
     known = {name: np.full(n, float(has.get(name, 0))) for name in ATTRIBUTES}
-    return portraits(traits(u, known, domain), size, domain) / 255
+    return paint_block(traits(u, known, domain), size, domain) / 255
 
 
 def people(**rates):
     rates = {**RATES, **{name.replace("_", " "): rate for name, rate in rates.items()}}
-    return rates, attributes(draw(0, [0], MANY), rates)
+    return rates, attributes(draw_numbers(0, [0], MANY), rates)
 
 
 def test_default_rates_are_those_of_celeba():
@@ -85,9 +85,9 @@ def test_attributes_that_do_not_are_independent():
 
 def test_a_quota_fills_the_liked_first_and_never_too_much():
     room = np.array([0.2, 0.3, 0.5])
-    found = quota(0.4, room, np.array([1.0, 1.0, 0.0]))
+    found = share_out(0.4, room, np.array([1.0, 1.0, 0.0]))
     assert np.allclose(found, [0.2, 0.2, 0]) and found.sum() == pytest.approx(0.4)
-    assert np.allclose(quota(1.0, room, np.array([0.0, 1.0, 0.0])), room)
+    assert np.allclose(share_out(1.0, room, np.array([0.0, 1.0, 0.0])), room)
 
 
 def test_another_rate_changes_only_those_who_gain_or_lose_it():
@@ -167,7 +167,7 @@ def test_factors_are_the_attributes_and_graded_numbers():
 
 
 def test_graded_numbers_have_levels_of_equal_frequency():
-    u = draw(0, [0], MANY)
+    u = draw_numbers(0, [0], MANY)
     for name in ("yaw", "light", "width", "skin", "backdrop"):
         assert np.abs(np.bincount((10 * u[name]).astype(int)) / MANY - 0.1).max() < 0.004
 
@@ -185,7 +185,7 @@ def test_the_domains_show_the_same_people_in_another_way():
 
 def test_faces_are_painted_once(monkeypatch):
     first = few()
-    monkeypatch.setattr(importlib.import_module("untwine.datasets.faces"), "album", None)
+    monkeypatch.setattr(importlib.import_module("untwine.datasets.faces"), "paint_all", None)
     assert torch.equal(few().source.values, first.source.values)
     with pytest.raises(TypeError):
         few(seed=2)

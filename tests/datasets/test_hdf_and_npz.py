@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import untwine
-from untwine.data import Factors
+from untwine.data.dataset import Factors
 from untwine.errors import DataError
 
 SHAPES3D = Factors(
@@ -35,7 +35,7 @@ def write_shapes3d(root, n=2100, side=8, **changes):
     index = np.arange(n) * (480_000 // n)
     held = {
         "images": np.random.default_rng(0).integers(0, 256, (n, side, side, 3), dtype=np.uint8),
-        "labels": labels(SHAPES3D.of(index)),
+        "labels": labels(SHAPES3D.levels_at(index)),
         **changes,
     }
     with h5py.File(root / "3dshapes.h5", "w") as file:
@@ -58,7 +58,9 @@ def test_part_of_3d_shapes_keeps_levels_and_sizes(tmp_path):
     data = untwine.dataset("shapes3d", path=str(path))
     assert (data.factors.names, data.factors.sizes) == (SHAPES3D.names, SHAPES3D.sizes)
     index = np.arange(2100)
-    assert np.array_equal(data.factors.of(index), SHAPES3D.of(index * (480_000 // 2100)))
+    assert np.array_equal(
+        data.factors.levels_at(index), SHAPES3D.levels_at(index * (480_000 // 2100))
+    )
     with h5py.File(path) as file:
         seen = (data.take(index).permute(0, 2, 3, 1).numpy() * 255).round()
         assert np.array_equal(seen, file["images"][:])
@@ -163,5 +165,5 @@ def test_an_array_of_mpi3d_that_is_too_short_is_refused(tmp_path):
 def test_each_variant_of_mpi3d_is_looked_for_under_its_own_name(tmp_path):
     module = importlib.import_module("untwine.datasets.mpi3d")
     (tmp_path / "cache").mkdir()
-    write_mpi3d(tmp_path, n=460_800).rename(module.FILES["real"].place)
+    write_mpi3d(tmp_path, n=460_800).rename(module.FILES["real"].cache_path)
     assert len(untwine.datasets.mpi3d(variant="real")) == 460_800

@@ -167,7 +167,7 @@ def test_published_faces_have_identities_and_views(tmp_path, pack):
     assert data.shape == (3, 32, 32)
     assert (data.factors.names, data.factors.sizes) == (("identity", "view"), (10, 27))
     index = np.array([0, 30, 269])
-    scan, view = data.factors.of(index).T
+    scan, view = data.factors.levels_at(index).T
     colours = (data.take(index)[:, :, 5, 5].numpy() * 255).round()
     assert np.array_equal(colours, 20 * np.stack([scan, view // 3, view % 3], 1))
 
@@ -179,7 +179,7 @@ def test_faces_are_divided_as_in_the_paper(tmp_path):
     )
     assert len(train) == 256 and len(test) == 9
     assert train.factors.sizes == test.factors.sizes == (10, 27)
-    assert (test.factors.of(np.arange(9))[:, 0] == 9).all()
+    assert (test.factors.levels_at(np.arange(9))[:, 0] == 9).all()
 
 
 def test_faces_of_your_own_are_named_by_numbers(tmp_path):

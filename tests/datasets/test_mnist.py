@@ -1,6 +1,7 @@
 """MNIST and what is made of digits: formats, proportions, colours, series."""
 
 import gzip
+import itertools
 import struct
 
 import numpy as np
@@ -8,13 +9,13 @@ import pytest
 import torch
 
 import untwine
-from untwine.data import mix
 from untwine.datasets.coloured_mnist import COLOURS
-from untwine.datasets.digit_series import LENGTH, digit_stream, series, window
+from untwine.datasets.digit_series import LENGTH, SERIES, digit_stream, window
 from untwine.datasets.fashion_mnist import FILES as FASHION
 from untwine.datasets.mnist import FILES
-from untwine.datasets.mnist_01 import repeated
+from untwine.datasets.mnist_01 import balance_digits
 from untwine.errors import DataError, ParameterError
+from untwine.tools.compute import derive_seed
 
 CPU = torch.device("cpu")
 COUNTS = {"train": 60, "t10k": 20}
@@ -62,7 +63,7 @@ def test_the_published_format_is_read(tmp_path, name, packed):
     rng = np.random.default_rng(0)
     assert np.allclose(data.take([0, 59])[:, 0] * 255, rng.integers(0, 256, (60, 28, 28))[[0, 59]])
     assert data.factors.sizes == (10,) and data.shape == (1, 28, 28)
-    assert (data.factors.of(np.arange(60))[:, 0] == np.arange(60) % 10).all()
+    assert (data.factors.levels_at(np.arange(60))[:, 0] == np.arange(60) % 10).all()
 
 
 def test_packed_and_plain_files_are_the_same_data(tmp_path):
@@ -121,7 +122,7 @@ def test_missing_files_name_the_stand_in_and_never_use_it(monkeypatch):
     def refuse(*args):
         raise OSError("no network")
 
-    monkeypatch.setattr("untwine.datasets._files._transfer", refuse)
+    monkeypatch.setattr("untwine.data.files._transfer", refuse)
     for name in ("mnist", "coloured-mnist", "mnist-01", "digit-series"):
         with pytest.raises(DataError, match=r"no network.*mnist\.path=FOLDER.*stand-in digits"):
             untwine.dataset(name)
@@ -131,9 +132,9 @@ def test_the_whole_of_mnist_is_read(shared):
     root = str(shared("data/mnist"))
     train, test = (untwine.dataset("mnist", path=root, split=s) for s in ("train", "test"))
     assert (len(train), len(test)) == (60_000, 10_000)
-    counts = np.bincount(train.factors.of(np.arange(60_000))[:, 0])
+    counts = np.bincount(train.factors.levels_at(np.arange(60_000))[:, 0])
     assert counts.tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    assert train.factors.of(np.arange(5))[:, 0].tolist() == [5, 0, 4, 1, 9]
+    assert train.factors.levels_at(np.arange(5))[:, 0].tolist() == [5, 0, 4, 1, 9]
     assert train.source.values.double().mean() / 255 == pytest.approx(0.1306604762738429)
 
 
@@ -147,7 +148,7 @@ def test_the_published_checksums_are_those_of_the_real_files(shared, monkeypatch
 def test_every_file_has_a_checksum_and_a_place_of_its_own():
     files = (*FILES, *FASHION)
     assert len({file.name for file in files}) == len({file.hash for file in files}) == 8
-    assert all(file.url.endswith(file.place.name) for file in files)
+    assert all(file.url.endswith(file.cache_path.name) for file in files)
 
 
 def test_digits_are_real_and_need_no_file():
@@ -156,7 +157,7 @@ def test_digits_are_real_and_need_no_file():
     x = data.take(range(1797))[:, 0]
     assert x[:, :4].max() == x[:, -4:].max() == x[:, :, :4].max() == x[:, :, -4:].max() == 0
     assert x.max() == 1 and 0.1 < x.mean() < 0.2
-    classes = data.factors.of(np.arange(1797))[:, 0]
+    classes = data.factors.levels_at(np.arange(1797))[:, 0]
     assert np.bincount(classes).min() > 170
     assert untwine.dataset("digits", size=32).shape == (1, 32, 32)
 
@@ -166,7 +167,7 @@ def test_digits_can_be_told_apart_after_enlarging():
 
     train, test = (untwine.dataset("digits", split=s) for s in ("train", "test"))
     rows = [
-        (d.take(range(len(d))).flatten(1), d.factors.of(np.arange(len(d)))[:, 0])
+        (d.take(range(len(d))).flatten(1), d.factors.levels_at(np.arange(len(d)))[:, 0])
         for d in (train, test)
     ]
     assert (len(train), len(test)) == (1500, 297)
@@ -176,7 +177,7 @@ def test_digits_can_be_told_apart_after_enlarging():
 @pytest.mark.parametrize("share", [0.5, 0.4, 0.25, 0.2, 0.9, 0.0, 1.0])
 def test_zeros_and_ones_come_in_the_asked_proportion(share):
     data = untwine.dataset("mnist-01", of="digits", zeros=share)
-    digit = data.factors.of(np.arange(len(data)))[:, 0]
+    digit = data.factors.levels_at(np.arange(len(data)))[:, 0]
     assert (digit == 0).mean() == pytest.approx(share, abs=1e-3)
     assert {*digit} <= {0, 1} and data.factors.sizes == (2,)
 
@@ -184,7 +185,7 @@ def test_zeros_and_ones_come_in_the_asked_proportion(share):
 def test_repetition_loses_no_image_and_is_even():
     digit = np.array([0] * 10 + [1] * 25 + [5] * 7)
     for share in (0.5, 0.2, 0.7):
-        times = np.bincount(repeated(digit, share), minlength=42)
+        times = np.bincount(balance_digits(digit, share), minlength=42)
         assert (times[:35] > 0).all() and (times[35:] == 0).all()
         assert np.ptp(times[:10]) <= 1 and np.ptp(times[10:35]) <= 1
 
@@ -197,15 +198,15 @@ def test_a_proportion_that_takes_too_many_images_is_refused():
 def test_images_of_a_choice_are_those_of_the_digits():
     base = untwine.dataset("digits")
     data = untwine.dataset("mnist-01(of=digits)")
-    digit = base.factors.of(np.arange(len(base)))[:, 0]
-    index = repeated(digit, 0.5)
+    digit = base.factors.levels_at(np.arange(len(base)))[:, 0]
+    index = balance_digits(digit, 0.5)
     assert torch.equal(data.take(range(len(data))), base.take(index))
 
 
 def test_each_digit_has_a_colour_and_the_background_is_black():
     base, data = untwine.dataset("digits"), untwine.dataset("coloured-mnist(of=digits)")
     grey, x = base.take(range(200)), data.take(range(200))
-    levels = data.factors.of(np.arange(200))
+    levels = data.factors.levels_at(np.arange(200))
     assert data.shape == (3, 28, 28) and data.factors.names == ("digit", "colour")
     assert (levels[:, 0] == levels[:, 1]).all()
     palette = torch.tensor(COLOURS)[levels[:, 1]] / 255
@@ -222,7 +223,7 @@ def test_the_colours_of_the_paper():
 
 def test_all_digits_in_one_colour():
     data = untwine.dataset("coloured-mnist", of="digits(split=test)", colours="single")
-    assert (data.factors.of(np.arange(297))[:, 1] == 5).all()
+    assert (data.factors.levels_at(np.arange(297))[:, 1] == 5).all()
     assert data.take(range(297))[:, 2].max() == 0  # yellow has no blue
     red = untwine.dataset("coloured-mnist", of="digits", colours="single", colour=0)
     assert red.take(range(50))[:, 1:].max() == 0
@@ -241,6 +242,10 @@ def test_files_behind_the_digits_count_by_their_content(small, name):
     assert found == untwine.dataset(of).digest != ""
     with pytest.raises(DataError, match="not what this run was made with"):
         untwine.dataset(name, of=of, digest="0" * 16)
+
+
+def series(kind, length=LENGTH):
+    return list(itertools.islice(SERIES[kind](), length))
 
 
 def test_the_first_numbers_of_each_series():
@@ -265,7 +270,7 @@ def test_batches_spell_a_window_of_the_series(kind):
     starts = set()
     for step in range(5):
         index = data.batches(128, 3, CPU).at(step)
-        spelt = "".join(map(str, data.factors.of(index.numpy())[:, 0]))
+        spelt = "".join(map(str, data.factors.levels_at(index.numpy())[:, 0]))
         assert spelt in ring
         starts.add(ring.index(spelt))
     assert len(starts) == 5
@@ -275,7 +280,7 @@ def test_batches_spell_a_window_of_the_series(kind):
 
 def test_each_digit_is_shown_by_many_images():
     data = untwine.dataset("digit-series", of="digits")
-    order = data.batches(128, mix(0, 0), CPU)
+    order = data.batches(128, derive_seed(0, 0), CPU)
     seen = torch.cat([order.at(step) for step in range(200)]).unique()
     assert len(seen) > 0.99 * len(data)
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import untwine
-from untwine.datasets import _scene
 from untwine.datasets.shapes3d import FACTORS as PUBLISHED
 from untwine.datasets.shapes3d_render import FACTORS, VIEWS, Rooms, palette, weights
 from untwine.errors import ParameterError
+from untwine.renderers import room
 
 FLOOR, WALL, OBJECT, SCALE, SHAPE, ORIENTATION = range(6)
 STEP = 1e-3
@@ -45,8 +45,8 @@ def inside(shape, point):
 
 @pytest.mark.parametrize("shape", range(4))
 def test_a_ray_stops_where_it_first_enters_the_solid(shape):
-    view = _scene.views(torch.tensor([0.3], dtype=torch.float64), 8)
-    distance, normal = _scene.SOLIDS[shape](view.origin, view.direction)
+    view = room.views(torch.tensor([0.3], dtype=torch.float64), 8)
+    distance, normal = room.SOLIDS[shape](view.origin, view.direction)
     along = torch.arange(0, 8, STEP, dtype=torch.float64)
     hits = inside(shape, view.origin[..., None, :] + along[:, None] * view.direction[..., None, :])
     first = torch.where(hits.any(-1), hits.float().argmax(-1) * STEP, math.inf)
@@ -56,13 +56,13 @@ def test_a_ray_stops_where_it_first_enters_the_solid(shape):
     assert (distance[touched] >= first[touched] - 2 * STEP).all()
     seen = distance.isfinite()
     assert torch.allclose(normal[seen].norm(dim=-1), torch.ones((), dtype=torch.float64))
-    assert (_scene.dot(normal, view.direction)[seen] < 0).all()
+    assert (room.dot(normal, view.direction)[seen] < 0).all()
 
 
 def test_rays_that_are_left_out_meet_no_solid():
-    view = _scene.views(torch.linspace(-0.5, 0.5, 3, dtype=torch.float64), 16)
-    near = _scene.room(view).near
-    for cast in _scene.SOLIDS:
+    view = room.views(torch.linspace(-0.5, 0.5, 3, dtype=torch.float64), 16)
+    near = room.room(view).near
+    for cast in room.SOLIDS:
         assert cast(view.origin / 1.25, view.direction)[0][:, ~near].isinf().all()
 
 
@@ -70,7 +70,7 @@ def test_the_grid_is_the_published_one():
     data = untwine.dataset("shapes3d-render", size=16)
     assert data.factors.sizes == (10, 10, 10, 8, 4, 15) and len(data) == 480_000
     assert data.factors.names == PUBLISHED.names
-    assert data.factors.of(np.array([1, 15, 60, 480]))[:, 2:].tolist() == [
+    assert data.factors.levels_at(np.array([1, 15, 60, 480]))[:, 2:].tolist() == [
         [0, 0, 0, 1],
         [0, 0, 1, 0],
         [0, 1, 0, 0],

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import untwine
-from untwine.datasets._pictures import shrunk
+from untwine.data.pictures import shrink
 from untwine.errors import DataError
 
 CHUNKS = ("5x46789x9x18x6x2x96x96-training", "5x01235x9x18x6x2x96x96-testing")
@@ -60,7 +60,7 @@ def test_both_chunks_come_with_their_factors(tmp_path, packed):
     for chunk in range(2):
         (_, _), (_, category), (_, info) = contents(chunk)
         wanted.append(np.stack([category, info[:, 1], info[:, 2] // 2, info[:, 3]], 1))
-    assert np.array_equal(data.factors.of(np.arange(2 * N)), np.concatenate(wanted))
+    assert np.array_equal(data.factors.levels_at(np.arange(2 * N)), np.concatenate(wanted))
 
 
 def test_the_first_camera_is_shrunk(tmp_path):
@@ -68,7 +68,7 @@ def test_the_first_camera_is_shrunk(tmp_path):
     data = untwine.dataset("smallnorb", path=str(tmp_path))
     seen = (data.take([N + 3])[0, 0].numpy() * 255).round()
     pairs = next(contents(1))[1]
-    assert np.array_equal(seen, shrunk(pairs[3, 0], 64)[..., 0])
+    assert np.array_equal(seen, shrink(pairs[3, 0], 64)[..., 0])
     full = untwine.dataset("smallnorb", path=str(tmp_path), size=96)
     assert np.array_equal((full.take([N + 3])[0, 0].numpy() * 255).round(), pairs[3, 0])
 

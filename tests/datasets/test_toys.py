@@ -7,16 +7,8 @@ import torch
 import untwine
 from untwine.errors import ParameterError
 from untwine.registry import datasets
-from untwine.toys import (
-    INSIDE,
-    SQUARE,
-    STAR,
-    cluster_shares,
-    in_polygon,
-    on_polygon,
-    share_between,
-    share_in_hole,
-)
+from untwine.renderers.outlines import INSIDE, SQUARE, STAR, centres, in_polygon, on_polygon
+from untwine.reproduce.papers.intel_vae.plane import share_between, share_in_hole
 
 OUTLINES = list(INSIDE)
 
@@ -98,7 +90,8 @@ def test_proportions_are_exact(weights):
 
 def test_clusters_can_be_counted_by_the_nearest_centre():
     x = points("clusters(proportions=1,2,3,4, spread=0.2)")
-    assert np.allclose(cluster_shares(x, 4), [0.1, 0.2, 0.3, 0.4], atol=1e-3)
+    nearest = np.linalg.norm(x[:, None] - centres(4), axis=-1).argmin(-1)
+    assert np.allclose(np.bincount(nearest) / len(x), [0.1, 0.2, 0.3, 0.4], atol=1e-3)
 
 
 @pytest.mark.parametrize("weights", [(), (0, 0)])
@@ -171,7 +164,7 @@ def test_samples_of_a_model_can_be_counted():
 @pytest.mark.parametrize("name", [*OUTLINES, "clusters", "cross"])
 def test_points_are_vectors_with_a_gaussian_likelihood(name):
     data = untwine.dataset(name, count=50)
-    assert data.shape == (2,) and len(data) == 50 and not data.bounded
+    assert data.shape == (2,) and len(data) == 50 and not data.in_unit_interval
     assert data.likelihood.name == "gaussian" and data.likelihood.params["squash"] is False
     assert untwine.plan("vae", name).network.name == "mlp"
 
@@ -180,4 +173,4 @@ def test_points_are_vectors_with_a_gaussian_likelihood(name):
 def test_the_seed_fixes_the_points(name):
     first, again, other = (untwine.dataset(name, count=50, seed=s).source.values for s in (1, 1, 2))
     assert torch.equal(first, again) and not torch.equal(first, other)
-    assert datasets[name].facts["licence"]
+    assert datasets[name].metadata["licence"]

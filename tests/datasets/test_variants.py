@@ -8,9 +8,10 @@ import torch
 from PIL import Image
 
 import untwine
-from untwine.datasets._files import offline
-from untwine.datasets._variants import crops, painted
+from untwine.data.files import offline
+from untwine.datasets._variants import random_crops
 from untwine.errors import DataError, ParameterError
+from untwine.renderers.painting import paint_fjord
 
 VARIANTS = ["colour-dsprites", "noisy-dsprites", "scream-dsprites"]
 every_variant = pytest.mark.parametrize("name", VARIANTS)
@@ -35,7 +36,7 @@ def drawn(name, seed=0, **settings):
 def write_dsprites(root):
     """The published format, with a few of its images."""
     source = untwine.dataset("sprites")
-    classes = np.concatenate([np.zeros((len(INDEX), 1), int), source.factors.of(INDEX)], 1)
+    classes = np.concatenate([np.zeros((len(INDEX), 1), int), source.factors.levels_at(INDEX)], 1)
     images = source.take(INDEX).numpy()[:, 0].astype(np.uint8)
     np.savez_compressed(root / "d.npz", imgs=images, latents_classes=classes)
     return str(root / "d.npz")
@@ -88,7 +89,7 @@ def test_a_scream_sprite_shows_one_minus_its_background(mask):
 def test_crops_are_pieces_of_the_painting_at_uniform_places():
     painting = torch.arange(20 * 30 * 3, dtype=torch.float32).view(20, 30, 3)
     torch.manual_seed(0)
-    pieces = crops(painting, 8, 4000)
+    pieces = random_crops(painting, 8, 4000)
     first = pieces[:, 0, 0, 0].long() // 3
     rows, columns = first // 30, first % 30
     assert torch.equal(pieces[5], painting[rows[5] :, columns[5] :][:8, :8].permute(2, 0, 1))
@@ -99,8 +100,8 @@ def test_crops_are_pieces_of_the_painting_at_uniform_places():
 
 
 def test_the_drawn_painting_is_the_same_each_time_and_full_of_colour():
-    picture = painted(64)
-    assert picture.shape == (274, 350, 3) and np.array_equal(picture, painted(64))
+    picture = paint_fjord(64)
+    assert picture.shape == (274, 350, 3) and np.array_equal(picture, paint_fjord(64))
     assert picture[:80, :, 0].mean() > 2 * picture[:80, :, 2].mean()  # a red sky
     assert picture[180:, 200:, 2].mean() > picture[180:, 200:, 0].mean()  # over blue water
     assert picture.std(axis=(0, 1)).min() > 25

@@ -1,26 +1,31 @@
-"""Small finished runs to look at: one with factors, one with clusters, one with groups."""
+"""A real server for the explorer's tests."""
+
+import threading
+from contextlib import contextmanager
 
 import pytest
+import uvicorn
 
-import untwine
-from untwine.scoring import evaluate_run
-
-RUNS = {
-    "plain": ("beta-tcvae", "sprites", {"size": 16, "beta": 4}),
-    "clustered": ("gm-vae", "digits", {"size": 16, "clusters": 3, "split": "test"}),
-    "grouped": ("ug-vae", "sprites", {"size": 16, "clusters": 2, "shared": 3}),
-}
+from untwine.explore.server import MAX_REQUEST_LINE
+from untwine.explore.serving import open_socket
 
 
-@pytest.fixture(scope="session")
-def explored(tmp_path_factory):
-    """The directory that holds the runs, and their paths by what they are."""
-    out = tmp_path_factory.mktemp("explored")
-    paths = {}
-    for kind, (model, data, settings) in RUNS.items():
-        lines = [f"{name}={value}" for name, value in settings.items()]
-        numbers = {"latent": 5, "batch": 32, "steps": 60, "lr": 1e-3}
-        spec = untwine.plan(model, data, network="mlp", settings=lines, **numbers)
-        paths[kind] = untwine.run(spec, out, quiet=True, threads=1)
-    evaluate_run(paths["plain"], ["mig", "reconstruction"], n=200)
-    return out, paths
+@contextmanager
+def serving(app):
+    """Run an app on loopback, in a thread; its address."""
+    config = uvicorn.Config(app, log_level="error", h11_max_incomplete_event_size=MAX_REQUEST_LINE)
+    server = uvicorn.Server(config)
+    with open_socket("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://localhost:{listener.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+@pytest.fixture(scope="session", name="serving")
+def serving_fixture():
+    """The context manager that runs an app: `with serving(app) as address`."""
+    return serving

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from untwine.explore.export import write_copy
-from untwine.explore.place import Place
-from untwine.explore.server import application, serving
+from untwine.explore.gallery import Gallery
+from untwine.explore.server import application
 
 CHROMIUM = shutil.which("chromium")
 VIEWS = ("latents", "images", "between", "space", "factors", "compare", "study")
@@ -37,11 +37,11 @@ def browser():
 @pytest.fixture(scope="session")
 def place(explored):
     out, paths = explored
-    return Place.found([str(path) for path in paths.values()], out)
+    return Gallery.find([str(path) for path in paths.values()], out)
 
 
 @pytest.fixture(scope="session")
-def live(place):
+def live(place, serving):
     """The address of a server."""
     with serving(application(place)) as address:
         yield address
@@ -51,7 +51,7 @@ def live(place):
 def copied(explored, tmp_path_factory):
     """The address of a copy of two runs, one of them with clusters and groups."""
     out, paths = explored
-    place = Place.found([str(paths["plain"]), str(paths["grouped"])], out)
+    place = Gallery.find([str(paths["plain"]), str(paths["grouped"])], out)
     folder = tmp_path_factory.mktemp("copied") / "shown"
     with ThreadPoolExecutor(1) as aside:  # the browser's driver occupies this thread's event loop
         return aside.submit(write_copy, place, folder, quiet=True).result().as_uri()
@@ -122,7 +122,7 @@ def test_every_view_shows_something(visit, explored, request, kind):
         assert page.locator("h1:visible").count() == 1
 
 
-def test_a_slider_changes_the_image_and_the_address_and_can_be_put_back(visit, live, explored):
+def test_a_slider_changes_the_image_and_the_address_and_can_be_reset(visit, live, explored):
     page = visit(f"{live}#/latents/{names(explored)['plain']}")
     before = pixels(page, ".decoded canvas")
     slider = page.get_by_role("slider").first
@@ -136,7 +136,7 @@ def test_a_slider_changes_the_image_and_the_address_and_can_be_put_back(visit, l
     settled(page)
     there = pixels(page, ".decoded canvas")
     shared = page.url
-    page.get_by_role("button", name="Put all back").click()
+    page.get_by_role("button", name="Reset all").click()
     settled(page)
     assert pixels(page, ".decoded canvas") == before != there
     page.goto("about:blank")
@@ -221,7 +221,7 @@ def test_images_are_sorted_and_lead_to_the_latents(visit, live, explored):
 
 def test_between_two_images(visit, live, explored):
     page = visit(f"{live}#/between/{names(explored)['plain']}")
-    slider = page.get_by_role("slider", name="How far along the way")
+    slider = page.get_by_role("slider", name="Position on the path")
     middle = pixels(page, ".large canvas")
     slider.focus()
     page.keyboard.press("End")
@@ -236,7 +236,7 @@ def test_clusters_and_groups(visit, live, explored):
     assert 1 <= page.locator(".cluster").count() <= 3
     look(page, "between", names(explored)["grouped"])
     grid = pixels(page, ".axes canvas")
-    page.get_by_role("button", name="Draw others").first.click()
+    page.get_by_role("button", name="Resample").first.click()
     settled(page)
     assert pixels(page, ".axes canvas") != grid
 
@@ -280,7 +280,7 @@ def test_a_cell_of_the_matrix_shows_its_traversal_and_leads_to_the_slider(visit,
     page.get_by_role("button", name=re.compile("knows .* of scale")).first.click()
     expect(page.locator(".explained .film")).to_have_count(3)
     expect(page.locator(".score")).to_have_count(1)
-    page.get_by_role("link", name="Move it by hand").click()
+    page.get_by_role("link", name="Move it with the slider").click()
     ready(page)
     assert page.locator(".pointed input[type=range]").evaluate("e => e === document.activeElement")
 
@@ -302,13 +302,13 @@ def test_one_slider_moves_two_runs(visit, explored, request, kind):
         assert len({first, second, pixels(page, side)}) > 1
 
 
-def test_a_latent_of_the_second_run_is_turned_round(visit, live, explored):
+def test_a_latent_of_the_second_run_is_flipped(visit, live, explored):
     run = names(explored)
     page = visit(f"{live}#/compare/{run['plain']}?with={run['grouped']}&by=rank")
     settled(page)
     films = [f".linked .reel:nth-child({k}) .film" for k in (2, 3)]
     before = [pixels(page, film) for film in films]
-    page.get_by_role("button", name="of B round").first.click()
+    page.get_by_role("button", name=re.compile("Flip .* of B")).first.click()
     settled(page)
     after = [pixels(page, film) for film in films]
     assert after[0] == before[0] and after[1] != before[1]

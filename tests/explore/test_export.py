@@ -10,8 +10,8 @@ from PIL import Image
 
 from untwine.errors import DataError
 from untwine.explore import export, spaces
-from untwine.explore.export import escaped, short, write_copy
-from untwine.explore.place import Place
+from untwine.explore.export import encode_name, format_number, write_copy
+from untwine.explore.gallery import Gallery
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +20,8 @@ def made(explored, tmp_path_factory):
     out, _ = explored
     folder = tmp_path_factory.mktemp("copies") / "shown"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spaces, "neighbourhoods", lambda codes, *_: codes[:, :2])
-        index = write_copy(Place.found([], out), folder, quiet=True)
+        patch.setattr(spaces, "tsne_coordinates", lambda codes, *_: codes[:, :2])
+        index = write_copy(Gallery.find([], out), folder, quiet=True)
     assert index == folder / "index.html"
     return folder, read(folder)
 
@@ -87,7 +87,7 @@ def test_every_start_has_its_image_and_its_traversals(made, explored):
     assert len(starts) == 12
     rows = ",".join(str(one["number"]) for one in data["answers"][run]["latents"])
     for start in starts.values():
-        code = ",".join(map(short, start["code"]))
+        code = ",".join(map(format_number, start["code"]))
         assert f"{run}/decode.png?code={code}" in data["pictures"]
         assert f"{run}/traversals.png?code={code}&latents={rows}&steps=21" in data["pictures"]
 
@@ -125,8 +125,8 @@ def test_an_older_copy_is_replaced(made, explored):
     (folder / "pictures" / "0001.png").unlink()
     (folder / "pictures" / "old.png").touch()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "wanted", lambda copy, base: [f"{base}/image.png?index=0"])
-        write_copy(Place.found([], explored[0]), folder, quiet=True)
+        patch.setattr(export, "picture_addresses", lambda copy, base: [f"{base}/image.png?index=0"])
+        write_copy(Gallery.find([], explored[0]), folder, quiet=True)
     again = read(folder)
     assert len(again["pictures"]) < len(data["pictures"])
     assert not (folder / "pictures" / "old.png").exists()
@@ -137,20 +137,20 @@ def test_an_older_copy_is_replaced(made, explored):
 def test_a_directory_that_holds_other_things_is_left_alone(explored, tmp_path, there):
     (tmp_path / there).write_text("mine")
     with pytest.raises(DataError, match="other things"):
-        write_copy(Place.found([], explored[0]), tmp_path, quiet=True)
+        write_copy(Gallery.find([], explored[0]), tmp_path, quiet=True)
     assert (tmp_path / there).read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_file_is_no_directory_for_a_copy(explored, tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(DataError, match="is a file"):
-        write_copy(Place.found([], explored[0]), tmp_path / "file", quiet=True)
+        write_copy(Gallery.find([], explored[0]), tmp_path / "file", quiet=True)
 
 
 def test_a_copy_holds_at_most_a_few_runs_and_says_so(explored, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(export, "MOST", 1)
-    monkeypatch.setattr(export, "wanted", lambda copy, base: [])
-    write_copy(Place.found([], explored[0]), tmp_path / "few", quiet=True)
+    monkeypatch.setattr(export, "MAX_RUNS", 1)
+    monkeypatch.setattr(export, "picture_addresses", lambda copy, base: [])
+    write_copy(Gallery.find([], explored[0]), tmp_path / "few", quiet=True)
     data = read(tmp_path / "few")
     held = {line["name"] for line in data["answers"]["/api/runs"]}
     assert len(held) == 1 and "1 of 3 runs" in data["about"]
@@ -159,9 +159,9 @@ def test_a_copy_holds_at_most_a_few_runs_and_says_so(explored, tmp_path, monkeyp
 
 
 def test_what_fails_on_the_way_leaves_no_half_of_a_copy(explored, tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "record", lambda copy, quiet: 1 / 0)
+    monkeypatch.setattr(export, "record_runs", lambda copy, quiet: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        write_copy(Place.found([], explored[0]), tmp_path / "half", quiet=True)
+        write_copy(Gallery.find([], explored[0]), tmp_path / "half", quiet=True)
     assert list((tmp_path / "half").iterdir()) == []
 
 
@@ -172,9 +172,9 @@ def test_what_fails_on_the_way_leaves_no_half_of_a_copy(explored, tmp_path, monk
 )  # fmt: skip
 def test_numbers_are_written_as_the_page_writes_them(value, written):
     """As String(+value.toFixed(4)) in JavaScript, whose ties go away from zero."""
-    assert short(value) == written
+    assert format_number(value) == written
 
 
 def test_names_are_escaped_as_the_page_escapes_them():
-    assert escaped("a b/c(2)+ä~!*'") == "a%20b%2Fc(2)%2B%C3%A4~!*'"
-    assert not re.search(r"[ /+]", escaped("a b/c+"))
+    assert encode_name("a b/c(2)+ä~!*'") == "a%20b%2Fc(2)%2B%C3%A4~!*'"
+    assert not re.search(r"[ /+]", encode_name("a b/c+"))

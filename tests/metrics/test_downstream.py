@@ -5,10 +5,10 @@ import pytest
 
 from untwine.errors import DataError, ParameterError
 from untwine.metrics import downstream
-from untwine.metrics.downstream import _balanced
+from untwine.metrics.downstream import _balanced_order
 from untwine.registry import metrics
 
-VARIANTS = metrics["downstream"].facts["variants"]
+VARIANTS = metrics["downstream"].metadata["variants"]
 PREDICTORS = {"boosting": "gbt", "2019": "lr_cv"}
 PREDICTED = ["forest", "boosting", "linear", "2019"]
 
@@ -78,7 +78,7 @@ def test_no_sizes_are_refused():
 def test_levels_take_turns_in_the_given_order():
     levels = np.array([2, 0, 0, 0, 1, 1, 2])
     order = np.array([3, 0, 6, 2, 4, 5, 1])
-    chosen = _balanced(levels, order)
+    chosen = _balanced_order(levels, order)
     assert chosen.tolist() == [3, 4, 0, 2, 5, 6, 1]
 
 
@@ -122,5 +122,5 @@ def test_removal_needs_boosting_two_factors_and_enough_latents():
     with pytest.raises(ParameterError, match="importances of boosting"):
         downstream(codes, factors, remove=1)
     for z, f, remove in ((codes, factors, 2), (codes, factors[:, :1], 1)):
-        with pytest.raises(DataError, match="takes more"):
+        with pytest.raises(DataError, match="needs more than"):
             downstream(z, f, remove=remove, method="boosting")

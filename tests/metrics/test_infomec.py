@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from untwine.metrics import infomec
-from untwine.metrics.infomec import _concentration, _neighbour_information, _standardised
+from untwine.metrics.infomec import _concentration, _neighbour_information, _standardise
 
 STORED = [
     f"{problem}__{case}"
@@ -41,7 +41,7 @@ def test_neighbour_estimate_is_that_of_scikit_learn():
     f = np.stack([rng.integers(6, size=900), rng.integers(2, size=900)], 1)
     f[0, 0] = 6  # a level of one row
     f[1:5, 0] = 7  # and one with fewer rows than neighbours
-    x = _standardised(f @ rng.normal(size=(2, 3)) + rng.normal(size=(900, 3)))
+    x = _standardise(f @ rng.normal(size=(2, 3)) + rng.normal(size=(900, 3)))
     ours = _neighbour_information(x, f, 10, 0)
     theirs = [mutual_info_classif(x, column, n_neighbors=10, random_state=0) for column in f.T]
     # scikit-learn rounds the distances of few rows, so that a neighbour can count itself in

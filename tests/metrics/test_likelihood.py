@@ -78,7 +78,7 @@ def test_weights_of_a_model_agree_with_its_own_estimate(tiny):
 
 def test_reconstruction_says_what_it_cannot_see_and_promises_nothing():
     entry = untwine.registry.metrics["reconstruction"]
-    assert entry.facts["unchanged_by"] == () and "Blind spots:" in entry.description
+    assert entry.metadata["unchanged_by"] == () and "Blind spots:" in entry.description
 
 
 def test_losing_a_small_sprite_costs_less_than_a_grey_background():

@@ -7,7 +7,7 @@ import pytest
 
 from untwine.metrics import med
 from untwine.metrics.dci import completeness, disentanglement
-from untwine.metrics.med import _shares, _top
+from untwine.metrics.med import _shares, _top_latents
 
 CASES = [
     f"{problem}__{case}"
@@ -48,7 +48,7 @@ def test_columns_are_shares_even_of_nothing():
 @pytest.mark.parametrize(("most", "kept"), [(1, [0, 3]), (2, [0, 1, 3, 4]), (9, [0, 1, 2, 3, 4])])
 def test_the_top_holds_the_cleanest_latents_of_each_factor(most, kept):
     shares = np.array([[9.0, 0], [9, 1], [9, 2], [0, 9], [4, 9]])
-    assert sorted(_top(shares, most)) == kept
+    assert sorted(_top_latents(shares, most)) == kept
 
 
 @pytest.mark.parametrize("case", CASES)

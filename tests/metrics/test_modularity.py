@@ -5,7 +5,7 @@ import pytest
 
 from untwine.errors import DataError
 from untwine.metrics import modularity
-from untwine.metrics.modularity import _of_latents
+from untwine.metrics.modularity import _latent_modularity
 
 CASES = [
     f"{problem}__{case}"
@@ -29,7 +29,7 @@ def grid(*sizes):
     ],
 )
 def test_modularity_of_known_information(information, expected):
-    assert _of_latents(np.array(information, float)).mean() == pytest.approx(expected)
+    assert _latent_modularity(np.array(information, float)).mean() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from untwine.errors import DataError, ParameterError
+from untwine.estimators.sampling import FreshSampler, RowSampler, pair_differences
 from untwine.metrics import beta_vae_score, factor_vae_score, z_diff
-from untwine.metrics._sampling import Fresh, Rows, differences
 
 SCORES = {"beta_vae_score": beta_vae_score, "z_diff": z_diff, "factor_vae_score": factor_vae_score}
 FEW = {
@@ -270,7 +270,7 @@ def test_batches_share_the_level_of_the_fixed_factor(levels, factors, seed):
     f = rng.integers(levels, size=(40, factors))
     f[:levels] = np.arange(levels)[:, None]
     fixed = rng.integers(factors, size=30)
-    for source in (Rows(f, f), Fresh(lambda x: x, [levels] * factors)):
+    for source in (RowSampler(f, f), FreshSampler(lambda x: x, [levels] * factors)):
         z = source.sharing(fixed, 6, rng)
         shared = z[np.arange(30), :, fixed]
         assert z.shape == (30, 6, factors) and (shared == shared[:, :1]).all()
@@ -279,7 +279,7 @@ def test_batches_share_the_level_of_the_fixed_factor(levels, factors, seed):
 
 def test_every_row_of_a_level_is_drawn_equally_often():
     f = np.repeat([[0, 0], [1, 0], [1, 1]], [2, 3, 5], axis=0)
-    source = Rows(np.arange(10.0)[:, None], f)
+    source = RowSampler(np.arange(10.0)[:, None], f)
     z = source.sharing(np.zeros(5000, int), 4, np.random.default_rng(0))
     counts = np.bincount(z.astype(int).ravel(), minlength=10)
     assert np.allclose(counts / counts.sum(), 0.1, atol=0.01)  # levels by their frequency
@@ -288,6 +288,6 @@ def test_every_row_of_a_level_is_drawn_equally_often():
 def test_large_draws_are_encoded_in_few_calls_of_bounded_size():
     sizes = []
     encode = lambda levels: sizes.append(len(levels)) or levels  # noqa: E731
-    x, y = differences(Fresh(encode, (4, 5)), 2000, 64, np.random.default_rng(0))
+    x, y = pair_differences(FreshSampler(encode, (4, 5)), 2000, 64, np.random.default_rng(0))
     assert x.shape == (2000, 2) and y.shape == (2000,)
     assert sum(sizes) == 2000 * 128 and max(sizes) <= 2**16 and len(sizes) <= 5

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
 from untwine.errors import DataError, ParameterError
+from untwine.estimators.arrays import Split, check, split
+from untwine.estimators.linear import svm_accuracies, train_svms
 from untwine.metrics import sap
-from untwine.metrics._arrays import Split, check, split
-from untwine.metrics._svm import accuracies, machines
 from untwine.metrics.sap import _determination, balanced_accuracy
 
 CASES = [
@@ -110,7 +110,7 @@ def test_regression_agrees_with_the_reference(case, golden, rows):
 def test_machines_agree_with_the_reference(case, golden, rows):
     stored, expected = rows(case), golden["cases"][case]["fixed"]["modern"]["sap_discrete"]
     given = [stored[name] for name in ("z_train", "f_train", "z_test", "f_test")]
-    scores = accuracies(split(*given, 0), 0.01)
+    scores = svm_accuracies(split(*given, 0), 0.01)
     assert scores == pytest.approx(np.array(expected["score_matrix"]), abs=2e-3)
     assert sap(*given, method="svm") == pytest.approx(expected["SAP_score"], abs=1e-3)
 
@@ -170,7 +170,7 @@ def test_machines_are_at_their_optimum(levels, scale, shift):
     for raw in (rng.standard_normal(500) + y, rng.standard_cauchy(500), y * 1.0, 0.0 * y + 3.7):
         z = raw * scale + shift
         centre, spread, order = z.mean(), z.std() or 1.0, np.argsort(z)
-        lines = machines((z[order] - centre) / spread, y[order], centre, spread, 0.01)
+        lines = train_svms((z[order] - centre) / spread, y[order], centre, spread, 0.01)
         for level in range(levels == 2, levels):
             slope, height = lines[level]
             w = np.longdouble(slope) / spread
@@ -185,7 +185,7 @@ def test_machines_of_two_levels_weigh_both():
     machine = LinearSVC(C=0.01, class_weight="balanced", dual=False, tol=1e-9)
     expected = machine.fit(z[:400], y[:400, 0]).score(z[400:], y[400:, 0])
     rows = Split(z[:400], y[:400], z[400:], y[400:], np.arange(1))
-    assert accuracies(rows, 0.01)[0, 0] == pytest.approx(expected, abs=1e-9)
+    assert svm_accuracies(rows, 0.01)[0, 0] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("method", ["paper", "svm", "regression"])

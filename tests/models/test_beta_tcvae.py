@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import untwine
+from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError
 from untwine.models.beta_tcvae import aggregate, log_weights
-from untwine.parts.gaussian import Gaussian
 from untwine.records import Batch
 
 WEIGHTINGS = ["mws", "mss"]
@@ -44,8 +44,8 @@ def test_parts_add_up_to_the_one_sample_kl(tiny, weighting):
 
 
 def test_beta_one_is_the_vae(tiny):
-    found = terms(tiny, beta=1)
-    assert torch.allclose(found["loss"], found["nll"] + found["kl"])
+    values = terms(tiny, beta=1)
+    assert torch.allclose(values["loss"], values["nll"] + values["kl"])
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)

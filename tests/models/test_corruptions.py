@@ -138,9 +138,9 @@ def shares(data, a, n=400):
 def test_shares_are_drawn_for_every_example_from_a_symmetric_beta():
     torch.manual_seed(0)
     data = untwine.from_arrays(torch.eye(400).numpy())
-    kept = shares(data, 1.0)
-    assert len(kept.unique()) > 390 and kept.min() >= 0.5
-    assert kept.mean().item() == pytest.approx(0.75, abs=0.03)  # max of a uniform and its rest
+    share = shares(data, 1.0)
+    assert len(share.unique()) > 390 and share.min() >= 0.5
+    assert share.mean().item() == pytest.approx(0.75, abs=0.03)  # max of a uniform and its rest
 
 
 def test_members_of_a_group_stay_their_own_targets(colour):

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import untwine
+from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError, ParameterError
 from untwine.models.dd_sparse import SCALES, AggregateMatch, ScaleMixture, SparsePrior, mmd
-from untwine.parts.gaussian import Gaussian
 from untwine.records import Batch, Sizes
 
 
@@ -55,8 +55,8 @@ def test_the_density_integrates_to_one():
 def test_without_a_spike_the_prior_is_the_standard_normal(numbers):
     z = 3 * torch.randn(50, 4).double()
     zero = torch.zeros(4).double()
-    found = density(**numbers, latent=4).log_prob(z)
-    assert torch.allclose(found, Gaussian(zero, zero).log_prob(z), atol=1e-12)
+    log_prob = density(**numbers, latent=4).log_prob(z)
+    assert torch.allclose(log_prob, Gaussian(zero, zero).log_prob(z), atol=1e-12)
 
 
 @pytest.mark.parametrize("numbers", [{"spike_weight": 0}, {"spike_std": 1}])

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import untwine
+from untwine.distributions import Gaussian
 from untwine.models.dip_vae_ii import marginal_third_moments, third_moments
-from untwine.parts.gaussian import Gaussian
 from untwine.parts.moments import covariance
 
 OPPOSITE = torch.tensor([[1.0, 1.0], [-1.0, -1.0]]).double()

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import untwine
+from untwine.distributions import Gaussian, Mixture, expected_kl, uniform_kl
 from untwine.errors import IncompatibleError, ParameterError
-from untwine.parts.gaussian import Gaussian
-from untwine.parts.mixture import Mixture, component, expected_kl, uniform_kl
+from untwine.parts.groups import discrete_latent
 from untwine.records import Batch
 
 N = 12
@@ -48,7 +48,7 @@ def test_one_standard_component_is_the_vae_plus_the_kl_of_w_bit_for_bit(tiny):
 
 
 def test_the_posterior_of_the_component_has_its_known_value():
-    log_rho = mixture(0.0, 2.0).log_each(torch.tensor([[0.5]]).double()).log_softmax(-1)
+    log_rho = mixture(0.0, 2.0).log_joint(torch.tensor([[0.5]]).double()).log_softmax(-1)
     assert log_rho.exp()[0].tolist() == pytest.approx([0.7310586, 0.2689414], abs=1e-7)
     assert uniform_kl(log_rho).item() == pytest.approx(0.1109441, abs=1e-7)
 
@@ -58,8 +58,8 @@ def test_the_posterior_sums_to_one_and_ignores_a_common_shift(seed, shift):
     generator = torch.Generator().manual_seed(seed)
     mean, logvar = torch.randn(2, 6, 3, generator=generator, dtype=torch.float64)
     z = torch.randn(5, 3, generator=generator, dtype=torch.float64)
-    rho = Mixture.even(Gaussian(mean, logvar)).log_each(z).softmax(-1)
-    moved = Mixture.even(Gaussian(mean + shift, logvar)).log_each(z + shift).softmax(-1)
+    rho = Mixture.even(Gaussian(mean, logvar)).log_joint(z).softmax(-1)
+    moved = Mixture.even(Gaussian(mean + shift, logvar)).log_joint(z + shift).softmax(-1)
     assert torch.allclose(rho.sum(-1), torch.ones(5).double())
     assert torch.allclose(rho, moved, atol=1e-9)
 
@@ -68,7 +68,7 @@ def test_the_posterior_sums_to_one_and_ignores_a_common_shift(seed, shift):
 def test_the_kl_of_the_component_lies_between_zero_and_log_k(seed, k):
     generator = torch.Generator().manual_seed(seed)
     scores = 20 * torch.randn(5, k, generator=generator, dtype=torch.float64)
-    kl = component(scores.log_softmax(-1)).kl
+    kl = discrete_latent(scores.log_softmax(-1)).kl
     assert (kl > -1e-12).all() and (kl < math.log(k) + 1e-12).all()
 
 
@@ -115,7 +115,7 @@ def test_consistency_is_the_entropy_of_the_bayes_posterior(tiny, assignment):
     model = make(tiny, eta=0.4, assignment=assignment)
     trace, terms = evaluate(model, tiny)
     latent = trace.latents["z"]
-    rho = latent.p.log_each(latent.draw.z).softmax(-1)
+    rho = latent.p.log_joint(latent.draw.z).softmax(-1)
     assert torch.allclose(terms["consistency"], torch.special.entr(rho).sum(-1).mean())
     rest = terms["nll"] + terms["kl"]
     assert torch.allclose(terms["loss"], rest + 0.4 * terms["consistency"])
@@ -139,7 +139,7 @@ def test_assign_takes_the_posterior_at_the_means(tiny):
     x = evaluate(model, tiny)[0].batch.x
     h = model.encoder(x)
     p = model.latents.prior(model.latents.w(h).mean)
-    assert torch.equal(model.assign(x), p.log_each(model.latents.z(h).mean).argmax(-1))
+    assert torch.equal(model.assign(x), p.log_joint(model.latents.z(h).mean).argmax(-1))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -152,7 +152,7 @@ def test_without_sampling_nothing_depends_on_the_noise(tiny, mode):
 
 def test_gradients_stay_finite_when_a_component_is_certain():
     scores = torch.tensor([[0.0, 300.0, -5.0]], requires_grad=True)
-    component(scores.log_softmax(-1)).kl.sum().backward()
+    discrete_latent(scores.log_softmax(-1)).kl.sum().backward()
     assert scores.grad.isfinite().all()
 
 

@@ -202,8 +202,8 @@ def test_examples_are_assigned_to_the_sector_of_their_mean(tiny):
     model = untwine.build("intel-clusters", tiny, network="mlp", width=16, clusters=(3, 2))
     x = tiny.take(list(range(16)))
     trace = model.trace(Batch(x), mean=True)
-    assert torch.equal(model.assign(x), trace.facts["cluster"].argmax(-1))
-    assert trace.facts["cluster"].shape == (16, 6)
+    assert torch.equal(model.assign(x), trace.extras["cluster"].argmax(-1))
+    assert trace.extras["cluster"].shape == (16, 6)
 
 
 def test_what_cannot_work_is_refused(tiny):

@@ -77,9 +77,9 @@ def test_a_linear_map_is_the_first_layer_of_a_vaes_decoder(tiny):
 
 @given(st.integers(1, 200))
 def test_the_default_splits_any_number_of_latents_evenly(latent):
-    found = even_levels(latent)
-    assert sum(found) == latent and len(found) == min(5, latent)
-    assert max(found) - min(found) <= 1
+    levels = even_levels(latent)
+    assert sum(levels) == latent and len(levels) == min(5, latent)
+    assert max(levels) - min(levels) <= 1
 
 
 @pytest.mark.parametrize("latent", [1, 2, 7])

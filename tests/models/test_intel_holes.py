@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import untwine
 from untwine import IncompatibleError, ParameterError
 from untwine.models.intel_holes import GluedCircle, arc, glue
-from untwine.parts.geometry import to_sphere
+from untwine.models.intel_sphere import to_sphere
 from untwine.records import Sizes
 
 HOLES = [1, 2, 3, 4, 7]

@@ -42,8 +42,8 @@ def test_rows_equal_up_to_scale_have_no_penalty(normalise, seed, rows):
 @pytest.mark.parametrize("normalise", NORMALISE)
 @pytest.mark.parametrize("m", [1, 2, 4, 7])
 def test_disjoint_one_hot_rows_give_minus_log_m(normalise, m):
-    found = sparsity(torch.eye(m, 9, dtype=torch.float64), normalise).item()
-    assert found == pytest.approx(-math.log(m), abs=1e-7)  # -1.3862944 for 4
+    value = sparsity(torch.eye(m, 9, dtype=torch.float64), normalise).item()
+    assert value == pytest.approx(-math.log(m), abs=1e-7)  # -1.3862944 for 4
 
 
 @given(seeds, st.integers(1, 6), st.integers(1, 6))
@@ -73,15 +73,15 @@ def test_gradients_are_finite_where_values_vanish(normalise):
 def test_the_loss_is_the_bound_plus_gamma_times_the_regulariser(tiny):
     model = make(tiny, gamma=7).double()
     trace = model.trace(Batch(tiny.take(list(range(16))).double()))
-    found = model.objective(trace)
-    assert torch.allclose(found["loss"], found["nll"] + found["kl"] + 7 * found["sparsity"])
-    assert torch.allclose(found["sparsity"], sparsity(trace.facts["gate"]))
-    assert torch.equal(trace.w, trace.z * trace.facts["gate"])
+    values = model.objective(trace)
+    assert torch.allclose(values["loss"], values["nll"] + values["kl"] + 7 * values["sparsity"])
+    assert torch.allclose(values["sparsity"], sparsity(trace.extras["gate"]))
+    assert torch.equal(trace.w, trace.z * trace.extras["gate"])
 
 
 def test_gamma_zero_is_the_mapping_without_regulariser(tiny):
-    found = make(tiny, gamma=0).objective(make(tiny).trace(Batch(tiny.take([0, 1, 2]))))
-    assert torch.equal(found["loss"], found["nll"] + found["kl"])
+    values = make(tiny, gamma=0).objective(make(tiny).trace(Batch(tiny.take([0, 1, 2]))))
+    assert torch.equal(values["loss"], values["nll"] + values["kl"])
 
 
 def test_gates_that_are_always_open_make_the_vae_bit_for_bit(tiny):
@@ -89,8 +89,8 @@ def test_gates_that_are_always_open_make_the_vae_bit_for_bit(tiny):
     model = make(tiny, gamma=0, floor=1)
     model.load_state_dict(plain.state_dict(), strict=False)
     options = {"steps": 20, "batch": 8, "quiet": True}
-    found, expected = (untwine.fit(m, tiny, **options) for m in (model, plain))
-    assert [{k: row[k] for k in row if k != "sparsity"} for row in found] == expected
+    history, expected = (untwine.fit(m, tiny, **options) for m in (model, plain))
+    assert [{k: row[k] for k in row if k != "sparsity"} for row in history] == expected
 
 
 def test_gates_stay_above_their_floor(tiny):
@@ -109,8 +109,8 @@ def test_the_regulariser_can_look_at_the_code(tiny):
 
 def test_one_example_has_no_penalty(tiny):
     model = make(tiny)
-    found = model.objective(model.trace(Batch(tiny.take([0]))))["sparsity"]
-    assert found.item() == pytest.approx(0, abs=1e-6)
+    value = model.objective(model.trace(Batch(tiny.take([0]))))["sparsity"]
+    assert value.item() == pytest.approx(0, abs=1e-6)
 
 
 def test_bad_numbers_are_refused(tiny):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import untwine
 from untwine import IncompatibleError, ParameterError
-from untwine.parts.geometry import to_sphere
+from untwine.models.intel_sphere import to_sphere
 
 coordinates = st.floats(-10, 10)
 points = st.lists(coordinates, min_size=3, max_size=3)
@@ -28,8 +28,8 @@ def circle(seed, n=5000):
 @given(points, st.sampled_from([1e-7, 1e-3, 1.0]))
 def test_the_norm_is_what_the_formula_says(y, epsilon):
     radius = math.hypot(*y)
-    found = to_sphere(rows(y), epsilon).norm().item()
-    assert found == pytest.approx(radius / (radius + epsilon), abs=1e-12)
+    length = to_sphere(rows(y), epsilon).norm().item()
+    assert length == pytest.approx(radius / (radius + epsilon), abs=1e-12)
 
 
 @given(points.filter(lambda y: math.hypot(*y) > 0.1), st.floats(0.1, 100))

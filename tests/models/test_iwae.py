@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import untwine
-from untwine.parts.gaussian import Gaussian
+from untwine.distributions import Gaussian
 from untwine.records import Batch, Draw
-from untwine.vae import forked
+from untwine.tools.compute import seeded
 
 
 def make(data, **settings):
@@ -47,7 +47,7 @@ def test_more_draws_give_a_tighter_bound(tiny):
     bounds = []
     for draws in (1, 50):
         model = make(tiny, draws=draws).train()
-        with forked(0), torch.no_grad():
+        with seeded(0), torch.no_grad():
             model.latents.posterior.head.bias.add_(0.5)
             bounds.append(model.objective(model.trace(Batch(x)))["loss"].item())
     assert bounds[1] < bounds[0]
@@ -75,9 +75,9 @@ def test_estimates_over_the_batch_take_one_draw_per_example(tiny, other):
         latents={"z": only(trace.latents["z"], 5)},
     )
     values = []
-    for given in (trace, single):
+    for one in (trace, single):
         torch.manual_seed(0)
-        values.append(model.objective.terms[name](given).mean())
+        values.append(model.objective.terms[name](one).mean())
     assert trace.draws == 5 and single.draws == 1
     assert torch.allclose(*values)
 

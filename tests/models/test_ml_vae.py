@@ -51,9 +51,9 @@ def test_groups_of_one_are_the_vae_on_style_and_content_together(tiny, group):
         halves = [getattr(head, name).chunk(2) for head in heads]
         merged = torch.cat([half[i] for i in (0, 1) for half in halves])
         getattr(plain.latents.posterior.head, name).data = merged.data
-    found, truth = terms(model, x, group), terms(plain, x, None)
-    assert torch.allclose(found["nll"], truth["nll"])
-    assert torch.allclose(found["kl"], truth["kl"])
+    values, truth = terms(model, x, group), terms(plain, x, None)
+    assert torch.allclose(values["nll"], truth["nll"])
+    assert torch.allclose(values["kl"], truth["kl"])
 
 
 def test_the_whole_batch_can_be_the_group_whatever_groups_the_data_has(tiny):

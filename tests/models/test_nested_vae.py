@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import untwine
+from untwine.distributions import LOG_2PI
 from untwine.errors import ParameterError
 from untwine.models.nested_vae import partner_weights
-from untwine.parts.gaussian import LOG_2PI
 from untwine.records import Batch
 
 CPU = torch.device("cpu")
@@ -57,10 +57,10 @@ def test_weight_zero_is_the_vae_bit_for_bit(tiny):
 
 def test_the_outer_terms_are_those_of_the_vae_with_the_same_weights(tiny):
     x = images(tiny)
-    found = terms(make(tiny, weight=3.0), x, PAIRS)
+    values = terms(make(tiny, weight=3.0), x, PAIRS)
     plain = terms(untwine.build("vae", tiny, network="mlp", width=16, latent=4).double(), x)
-    assert torch.equal(found["nll"], plain["nll"]) and torch.equal(found["kl"], plain["kl"])
-    assert torch.allclose(found["loss"], plain["loss"] + 3 * found["nested"])
+    assert torch.equal(values["nll"], plain["nll"]) and torch.equal(values["kl"], plain["kl"])
+    assert torch.allclose(values["loss"], plain["loss"] + 3 * values["nested"])
 
 
 def test_an_identical_pair_and_an_identity_reconstruct_the_code_itself(tiny):
@@ -69,10 +69,10 @@ def test_an_identical_pair_and_an_identity_reconstruct_the_code_itself(tiny):
     term.encoder, term.decoder = Same(), torch.nn.Identity()
     trace = model.trace(Batch(images(tiny)))
     torch.manual_seed(5)
-    found = term(trace)
+    loss = term(trace)
     torch.manual_seed(5)
     noise = torch.randn(4, 4, dtype=torch.float64)
-    assert torch.allclose(found, noise.square().sum(-1) / 2 + 2 * LOG_2PI)
+    assert torch.allclose(loss, noise.square().sum(-1) / 2 + 2 * LOG_2PI)
 
 
 def test_a_pair_counts_in_both_directions(tiny):

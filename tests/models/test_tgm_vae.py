@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import untwine
+from untwine.distributions import categorical_kl
 from untwine.errors import ParameterError
 from untwine.models.tgm_vae import log_mean
-from untwine.parts.mixture import categorical_kl
 from untwine.records import Batch
 
 N = 12
@@ -149,8 +149,8 @@ def test_the_batch_kl_leaves_out_what_single_assignments_tell(seed):
     scores = torch.randn(9, 5, generator=generator, dtype=torch.float64)
     log_c, log_pi = (3 * scores[1:]).log_softmax(-1), scores[0].log_softmax(-1)
     each = categorical_kl(log_c, log_pi).mean()
-    told = categorical_kl(log_c, log_mean(log_c)).mean()
-    assert torch.allclose(each, categorical_kl(log_mean(log_c), log_pi) + told)
+    information = categorical_kl(log_c, log_mean(log_c)).mean()
+    assert torch.allclose(each, categorical_kl(log_mean(log_c), log_pi) + information)
 
 
 def test_beta_vae_multiplies_the_divergence_of_z_alone(tiny):
@@ -213,14 +213,14 @@ def test_it_finds_separate_clusters_in_its_best_of_three_runs():
     label = rng.integers(3, size=3000)
     centres = 4 * rng.standard_normal((3, 10))
     data = untwine.from_arrays(centres[label] + 0.5 * rng.standard_normal((3000, 10)))
-    found = []
+    accuracies = []
     for seed in range(3):
         model = untwine.build("tgm-vae", data, latent=3, width=64, clusters=3, seed=seed)
         untwine.fit(model, data, steps=1500, batch=256, lr=1e-3, seed=seed, quiet=True)
         table = np.zeros((4, 3))
         np.add.at(table, (model.assign(data.take(np.arange(3000))).numpy(), label), 1)
-        found.append(table.max(1).sum() / 3000)
-    assert max(found) > 0.9
+        accuracies.append(table.max(1).sum() / 3000)
+    assert max(accuracies) > 0.9
 
 
 def test_every_term_has_its_weight(tiny):

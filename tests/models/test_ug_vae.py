@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import untwine
+from untwine.distributions import Gaussian, expected_kl
 from untwine.errors import IncompatibleError, ParameterError
 from untwine.models.ug_vae import PriorNetworks
-from untwine.parts.gaussian import Gaussian
-from untwine.parts.mixture import component, expected_kl
+from untwine.parts.groups import discrete_latent
 from untwine.records import Batch
 
 N = 8
@@ -67,11 +67,11 @@ def test_one_standard_component_is_the_ml_vae_with_one_group(tiny):
     style, content = other.latents.style.head, other.latents.content
     halves = [(style, slice(0, 4)), (style, slice(4, 8))]
     share_weights(model, other, [*halves, (content, slice(0, 3)), (content, slice(3, 6))])
-    found = terms(model, x)
+    values = terms(model, x)
     truth = terms(other, x, group=torch.zeros(N, dtype=torch.long))
     assert model.trace(Batch(x)).latents["cluster"].kl.abs().max() == 0
     for name in ("nll", "kl", "loss"):
-        assert torch.allclose(found[name], truth[name])
+        assert torch.allclose(values[name], truth[name])
 
 
 def test_one_example_and_one_standard_component_are_the_vae_on_both_latents(tiny):
@@ -80,25 +80,25 @@ def test_one_example_and_one_standard_component_are_the_vae_on_both_latents(tiny
     head = plain.latents.posterior.head
     rows = [slice(0, 4), slice(7, 11), slice(4, 7), slice(11, 14)]
     share_weights(model, plain, [(head, place) for place in rows])
-    found, truth = terms(model, x, mean=True), terms(plain, x, mean=True)
+    values, truth = terms(model, x, mean=True), terms(plain, x, mean=True)
     for name in ("nll", "kl", "loss"):
-        assert torch.allclose(found[name], truth[name])
+        assert torch.allclose(values[name], truth[name])
 
 
 @pytest.mark.parametrize(("scores", "kl"), [([0.0] * 5, 0.0), ([900.0] + [0.0] * 4, math.log(5))])
 def test_even_weights_cost_nothing_and_certain_ones_log_k(tiny, scores, kl):
     model = make(tiny)
     constant(model.latents.cluster[-1], scores)
-    found = model.trace(Batch(images(tiny))).latents["cluster"].kl
-    assert found.tolist() == pytest.approx([kl] * N, abs=1e-12)
+    kls = model.trace(Batch(images(tiny))).latents["cluster"].kl
+    assert kls.tolist() == pytest.approx([kl] * N, abs=1e-12)
 
 
 def test_the_divergence_to_two_components_has_its_known_value():
     zero, log_pi = torch.zeros(1, 1).double(), torch.tensor([[0.7310586, 0.2689414]]).double().log()
     parts = Gaussian(torch.tensor([[0.0], [2.0]]).double(), torch.zeros(2, 1).double())
-    found = expected_kl(Gaussian(zero, zero), parts, log_pi.exp(), zero, "analytic")
-    assert found.item() == pytest.approx(0.5378828, abs=1e-7)
-    assert component(log_pi).kl.item() == pytest.approx(0.1109441, abs=1e-7)
+    value = expected_kl(Gaussian(zero, zero), parts, log_pi.exp(), zero, "analytic")
+    assert value.item() == pytest.approx(0.5378828, abs=1e-7)
+    assert discrete_latent(log_pi).kl.item() == pytest.approx(0.1109441, abs=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ class Fixed(torch.nn.Module):
 
 
 def test_both_kl_modes_agree_in_expectation_when_the_weights_ignore_z(tiny):
-    x, found = images(tiny, 2), {}
+    x, estimates = images(tiny, 2), {}
     for mode in ("analytic", "mc"):
         model = make(tiny, kl_mode=mode).eval()
         torch.nn.init.zeros_(model.latents.cluster[-1].weight)
@@ -134,8 +134,8 @@ def test_both_kl_modes_agree_in_expectation_when_the_weights_ignore_z(tiny):
         with torch.no_grad():
             torch.manual_seed(0)
             many = Batch(x[:1].expand(20_000, -1, -1, -1))
-            found[mode] = model.trace(many).latents["z"].kl.mean().item()
-    assert found["mc"] == pytest.approx(found["analytic"], abs=0.03)
+            estimates[mode] = model.trace(many).latents["z"].kl.mean().item()
+    assert estimates["mc"] == pytest.approx(estimates["analytic"], abs=0.03)
 
 
 def test_the_order_of_the_images_does_not_matter(tiny):
@@ -240,7 +240,7 @@ def accuracy(model, data, levels, rng):
     """How well a linear rule tells batches of one scale from batches of another by β's mean."""
 
     def means(level):
-        batches = [data.take(data.factors.draw(64, rng, {1: level})) for _ in range(60)]
+        batches = [data.take(data.factors.sample_indices(64, rng, {1: level})) for _ in range(60)]
         return torch.stack([model.encode_group(x)[0] for x in batches]).double()
 
     a, b = (means(level) for level in levels)

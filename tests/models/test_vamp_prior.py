@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import untwine
+from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError, ParameterError
 from untwine.models.vamp_prior import PseudoInputs, reflect
-from untwine.parts.gaussian import Gaussian
-from untwine.parts.latents import divergence
+from untwine.parts.defaults import divergence
 from untwine.records import Batch, Draw, Sizes
 
 
 def prior(components, shape=(1, 4, 4), examples=torch.rand, start="data"):
-    sizes = Sizes(torch.Size(shape), latent=1, examples=lambda n: examples(n, *shape))
+    sizes = Sizes(torch.Size(shape), latent=1, draw_examples=lambda n: examples(n, *shape))
     return PseudoInputs(sizes, components, start, start_mean=0.05, start_std=0.01)
 
 
@@ -86,7 +86,7 @@ def test_vectors_far_from_zero_train():
 
 
 def test_pseudo_inputs_start_at_training_examples(tiny):
-    u, x = make(tiny).latents.prior.u, tiny.some(0)(50)
+    u, x = make(tiny).latents.prior.u, tiny.example_drawer(0)(50)
     assert u.shape == (50, 1, 16, 16)
     assert 0.005 < (u - x).std() < 0.01 and (u - x).abs().max() < 0.06
 
@@ -143,7 +143,7 @@ def test_reflection_stays_inside_and_leaves_the_inside_alone(value):
 
 
 def test_pseudo_inputs_do_not_count_in_running_statistics(tiny):
-    x, found = tiny.take(list(range(16))), []
+    x, means = tiny.take(list(range(16))), []
     plain = untwine.build("vae", tiny, network="mlp-gm", latent=2)
     vamp = untwine.build("vamp-prior", tiny, network="mlp-gm", latent=2)
     vamp.load_state_dict(plain.state_dict(), strict=False)
@@ -151,5 +151,5 @@ def test_pseudo_inputs_do_not_count_in_running_statistics(tiny):
         with torch.no_grad():
             model.trace(untwine.Batch(x))
         norms = [m for m in model.encoder.modules() if isinstance(m, torch.nn.BatchNorm1d)]
-        found.append(norms[0].running_mean)
-    assert torch.equal(*found)
+        means.append(norms[0].running_mean)
+    assert torch.equal(*means)

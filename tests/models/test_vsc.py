@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import untwine
+from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError, ParameterError
-from untwine.models.vsc import FLOOR, SpikeAndSlab, gate_kl, log_gate
-from untwine.parts.gaussian import Gaussian
+from untwine.models.vsc import MIN_PROBABILITY, SpikeAndSlab, gate_kl, log_gate
 from untwine.records import Batch, Sizes
 
 
@@ -73,14 +73,14 @@ def test_open_gates_under_a_dense_prior_are_the_vae(tiny):
 def test_gates_are_more_open_than_closed_as_often_as_they_should(gamma, training):
     latents = fixed(0.0, 1.0, gamma, 0.2).train(training)
     eta = ((torch.arange(1000) + 0.5) / 1000).double()
-    s = latents.opened(torch.full_like(eta, gamma), eta, torch.tensor(0))
+    s = latents.openness(torch.full_like(eta, gamma), eta, torch.tensor(0))
     assert (s > 0.5).double().mean().item() == pytest.approx(gamma, abs=1e-3)
 
 
 def test_gates_sharpen_with_the_step():
     latents, on, eta = fixed(0.0, 1.0, 0.5, 0.2), torch.tensor(0.5), torch.tensor(0.52)
     for step, c in [(0, 50), (1000, 51), (100_000, 150)]:
-        s = latents.opened(on, eta, torch.tensor(step))
+        s = latents.openness(on, eta, torch.tensor(step))
         assert s.item() == pytest.approx(1 / (1 + math.exp(-c * 0.02)), abs=1e-6)
 
 
@@ -92,9 +92,9 @@ def test_gates_are_exact_outside_training_and_soft_in_it():
 
 def test_the_code_is_the_slab_behind_the_gate():
     latents = fixed(1.0, 0.1, 0.4, 0.2).eval()
-    found = infer(latents, 2000)
-    assert torch.equal(found["z"].draw.z == 0, found["gate"].draw.z == 0)
-    assert (found["z"].draw.z != 0).double().mean().item() == pytest.approx(0.4, abs=0.04)
+    inferred = infer(latents, 2000)
+    assert torch.equal(inferred["z"].draw.z == 0, inferred["gate"].draw.z == 0)
+    assert (inferred["z"].draw.z != 0).double().mean().item() == pytest.approx(0.4, abs=0.04)
 
 
 @pytest.mark.parametrize(("gamma", "expected"), [(0.4, 0.0), (0.6, 1.5)])
@@ -121,7 +121,7 @@ def test_gate_probabilities_are_normalised_and_their_kl_is_finite(o, form):
 def test_the_released_gate_is_stuck_where_it_is_open_and_the_default_is_not():
     o = torch.tensor([-1.0, 2.0], dtype=torch.float64, requires_grad=True)
     log_on, _ = log_gate(o, "relu")
-    assert log_on.tolist() == pytest.approx([-1.0, math.log(1 - FLOOR)])
+    assert log_on.tolist() == pytest.approx([-1.0, math.log(1 - MIN_PROBABILITY)])
     assert torch.autograd.grad(log_on.sum(), o)[0].tolist() == pytest.approx([1.0, 0.0])
     assert (torch.autograd.grad(log_gate(o, "sigmoid")[0].sum(), o)[0] > 0).all()
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from untwine.claims import judge, mean_interval
 from untwine.errors import DataError, UnknownNameError
-from untwine.evidence import Description
+from untwine.reproduce.claims import assess_claim, mean_interval
+from untwine.reproduce.evidence import Description
 from untwine.spec import plan
 
 SEEDS = (0, 1, 2)
@@ -47,7 +47,7 @@ EVIDENCE = made(
 
 
 def verdict(**claim):
-    return judge(EVIDENCE, {"says": "it holds", **claim}).verdict
+    return assess_claim(EVIDENCE, {"says": "it holds", **claim}).verdict
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_verdicts_follow_the_runs(kind, how, expected):
 def test_at_the_same_error_the_others_are_a_curve():
     """Between (0.5, 0.11) and (1.5, 0.21) the curve of b is at about 0.16 where a has 0.31."""
     how = {"study": "s", "score": "mig", "of": "a", "than": "b", "at": "error"}
-    found = judge(EVIDENCE, {"says": "", "higher": how})
+    found = assess_claim(EVIDENCE, {"says": "", "higher": how})
     assert found.verdict == "supported" and "+0.148" in found.evidence
     outside = {**how, "of": "b beta=9", "than": "c"}
-    assert "nothing to compare" in judge(EVIDENCE, {"says": "", "higher": outside}).evidence
+    assert "nothing to compare" in assess_claim(EVIDENCE, {"says": "", "higher": outside}).evidence
 
 
 def test_orders_of_models_are_compared_between_datasets():
@@ -89,8 +89,8 @@ def test_orders_of_models_are_compared_between_datasets():
     same = made([*on("d", (1, 2, 3)), *on("e", (2, 3, 4)), *on("f", (0, 5, 6))])
     turned = made([*on("d", (1, 2, 3)), *on("e", (9, 6, 3)), *on("f", (1, 3, 2))])
     claim = {"says": "", "alike": {"study": "s", "score": "mig"}}
-    assert judge(same, claim).verdict == "supported"
-    assert judge(turned, claim).verdict != "supported"
+    assert assess_claim(same, claim).verdict == "supported"
+    assert assess_claim(turned, claim).verdict != "supported"
 
 
 def test_an_unknown_test_or_score_is_refused():
@@ -129,13 +129,13 @@ def test_published_runs_are_put_to_the_same_test():
     )
     ours.published = theirs
     claim = {"says": "", "rises": {"study": "s", "score": "mig", "of": "beta-vae"}}
-    found = judge(ours, claim)
+    found = assess_claim(ours, claim)
     assert found.verdict == "undecided" and found.published.startswith("supported: rise of mig")
     one = {"of": "beta-vae beta=16", "than": "beta-vae beta=1", "study": "s", "score": "mig"}
-    assert "difference in mig: +1.5" in judge(ours, {"says": "", "higher": one}).published
+    assert "difference in mig: +1.5" in assess_claim(ours, {"says": "", "higher": one}).published
 
 
 def test_several_scores_stand_for_the_mean_of_those_that_are_there():
     how = {"study": "s", "score": ["mig", "error", "other"], "of": "a", "than": "b beta=1"}
-    found = judge(EVIDENCE, {"says": "", "higher": how})  # (0.2 + 0.5) / 2
+    found = assess_claim(EVIDENCE, {"says": "", "higher": how})  # (0.2 + 0.5) / 2
     assert found.verdict == "supported" and "the mean of these scores: +0.35" in found.evidence

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from untwine.evidence import Evidence
+from untwine.reproduce.evidence import Evidence
 
 PAIR = "mixed(first={}, second={})"
 

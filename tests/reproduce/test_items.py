@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from untwine.claims import TESTS
 from untwine.errors import UnknownNameError
-from untwine.evidence import AND, Description
-from untwine.jobs import complete
-from untwine.reproduction import all_items, items_of, papers, prepare, read_paper
-from untwine.reproduction_page import write_index, write_page
-from untwine.study import Mistakes, scaled
+from untwine.reproduce.claims import TESTS
+from untwine.reproduce.evidence import AND, Description
+from untwine.reproduce.items import all_items, items_of, paper_names, prepare, read_paper
+from untwine.reproduce.page import write_index, write_page
+from untwine.study.file import StudyFileErrors, at_scale
+from untwine.study.job import finish_job
 
 ITEMS = {item.address: item for item in all_items()}
 
@@ -21,12 +21,12 @@ def reproduced(item, out):
     prepared = prepare(item, "smoke", out, seeds=1)
     jobs = [job for folder in prepared.folders.values() for job in folder.jobs()]
     for job in jobs:
-        complete(job)
+        finish_job(job)
     assert jobs
     return write_page(prepared)
 
 
-@pytest.mark.parametrize("name", papers())
+@pytest.mark.parametrize("name", paper_names())
 def test_every_item_of_a_paper_makes_its_page(name, tmp_path):
     for item in items_of(read_paper(name)):
         page = reproduced(item, tmp_path)
@@ -93,7 +93,7 @@ def fits(text, models):
 def test_what_an_item_names_is_among_its_runs(address, scale):
     item = ITEMS[address]
     for study, texts in described(item):
-        content = scaled(item.paper.study(study), scale).content
+        content = at_scale(item.paper.study(study), scale).content
         listed = [texts] if isinstance(texts, str) else texts
         found = [all(fits(t, content["models"]) for t in text.split(AND)) for text in listed]
         assert any(found), (study, texts)
@@ -102,7 +102,7 @@ def test_what_an_item_names_is_among_its_runs(address, scale):
 def test_a_file_of_ones_own_is_checked_with_line_numbers(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("title: T\nby: B\nurl: U\nstudies: {s: {}}\nitems:\n  table1: {studies: [t]}\n")
-    with pytest.raises(Mistakes, match=r"line 6: the item table1 must have `show:`"):
+    with pytest.raises(StudyFileErrors, match=r"line 6: the item table1 must have `show:`"):
         read_paper(str(file))
     with pytest.raises(UnknownNameError, match="no paper"):
         read_paper("other")

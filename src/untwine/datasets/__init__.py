@@ -1,4 +1,4 @@
-"""One file per dataset: what it is and where it comes from."""
+"""One file per dataset: its reader or renderer, and its source."""
 
 from untwine.registry import datasets, import_all
 

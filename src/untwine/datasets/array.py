@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from untwine.data import Dataset, from_arrays
-from untwine.datasets._files import check_digest, digest_of, existing
+from untwine.data.arrays import from_arrays
+from untwine.data.dataset import Dataset
+from untwine.data.files import check_digest, digest_of, existing_path
 from untwine.errors import DataError
 from untwine.registry import dataset
 
@@ -49,10 +50,10 @@ def array(*, path: str = "data.npz", digest: str = "") -> Dataset:
         path: the file.
         digest: of the file, filled in by a run.
     """
-    file = existing(path, "file")
+    file = existing_path(path, "file")
     if not file.is_file():
         raise DataError(f"{path} is not a file")
-    found = check_digest(path, digest, digest_of([("", file.read_bytes())]))
+    content = check_digest(path, digest, digest_of([("", file.read_bytes())]))
     arrays = _load(file)
     names = arrays.get("factor_names")
     names = None if names is None else tuple(map(str, np.atleast_1d(names)))
@@ -62,4 +63,4 @@ def array(*, path: str = "data.npz", digest: str = "") -> Dataset:
         )
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
-    return replace(data, digest=found)
+    return replace(data, digest=content)

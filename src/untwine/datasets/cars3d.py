@@ -13,21 +13,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from untwine.data import Dataset, Factors, Pixels
-from untwine.datasets._files import (
-    File,
-    cached,
-    check_digest,
-    digest_of_files,
-    existing,
-    obtain,
-)
-from untwine.datasets._pictures import shrunk
+from untwine.data.dataset import Dataset, Factors, Pixels
+from untwine.data.files import File, cached_arrays, open_files
+from untwine.data.pictures import shrink
 from untwine.errors import DataError
-from untwine.progress import progress
 from untwine.registry import dataset
 from untwine.schema import Range
+from untwine.tools.progress import progress
 
+NAMES = ("elevation", "azimuth", "object")
 ELEVATIONS, AZIMUTHS, CARS = 4, 24, 183
 SHAPE = (128, 128, 3, AZIMUTHS, ELEVATIONS)  # of `im` in each file
 FILES = (
@@ -39,8 +33,8 @@ FILES = (
 )
 
 
-def _packed(archive: Path) -> Iterator[tuple[str, bytes]]:
-    """The files data/cars/*.mat of the archive, read in place: nothing is unpacked."""
+def _read_archive(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and content of the files data/cars/*.mat of the archive, which is not unpacked."""
     try:
         with tarfile.open(archive, "r|*") as stream:
             for member in stream:
@@ -54,8 +48,10 @@ def _packed(archive: Path) -> Iterator[tuple[str, bytes]]:
         ) from error
 
 
-def _mat_files(folder: Path) -> list[Path]:
-    """The .mat files of the cars in a folder, in cars/ or in data/cars/."""
+def _select(folder: Path) -> list[Path]:
+    """The archive, or the .mat files of the cars in a folder, in cars/ or in data/cars/."""
+    if folder.is_file():
+        return [folder]
     for place in (folder / "data" / "cars", folder / "cars", folder):
         files = sorted(place.glob("*.mat"))
         if files:
@@ -69,30 +65,26 @@ def _views(name: str, content: bytes, size: int) -> NDArray[np.uint8]:
 
     try:
         views = loadmat(io.BytesIO(content), variable_names=["im"])["im"]
-    except Exception as error:  # scipy raises as many kinds as there are ways to damage a file
+    except Exception as error:  # scipy raises many types for damaged files
         raise DataError(f"{name} is not a MATLAB file with the views of a car, im") from error
     if views.shape != SHAPE or views.dtype != np.uint8:
         raise DataError(f"im in {name} must be bytes {SHAPE}, not {views.dtype} {views.shape}")
-    small = [shrunk(view, size) for row in views.transpose(4, 3, 0, 1, 2) for view in row]
+    small = [shrink(view, size) for row in views.transpose(4, 3, 0, 1, 2) for view in row]
     return np.stack(small).reshape(ELEVATIONS, AZIMUTHS, size, size, 3)
 
 
-def _images(place: Path, size: int) -> dict[str, NDArray[np.uint8]]:
+def _decode(root: Path, paths: list[Path], size: int) -> dict[str, NDArray[np.uint8]]:
     """The images in the order of the grid, the car fastest."""
-    packed = _packed(place) if place.is_file() else _unpacked(place)
+    unpacked = ((file.name, file.read_bytes()) for file in paths)
     cars: dict[str, NDArray[np.uint8]] = {}
     with progress(CARS, "decoding cars3d") as show:
-        for name, content in packed:
-            cars[name] = _views(f"{name} in {place}", content, size)
+        for name, content in _read_archive(root) if root.is_file() else unpacked:
+            cars[name] = _views(f"{name} in {root}", content, size)
             show(len(cars), "")
     if len(cars) != CARS:
-        raise DataError(f"{place} holds {len(cars)} cars; Cars3D has {CARS}")
+        raise DataError(f"{root} holds {len(cars)} cars; Cars3D has {CARS}")
     grid = np.stack([cars[name] for name in sorted(cars)], axis=2)
     return {"images": grid.reshape(-1, size, size, 3)}
-
-
-def _unpacked(folder: Path) -> Iterator[tuple[str, bytes]]:
-    return ((file.name, file.read_bytes()) for file in _mat_files(folder))
 
 
 @dataset(
@@ -105,11 +97,7 @@ def _unpacked(folder: Path) -> Iterator[tuple[str, bytes]]:
     files=FILES,
     standin="shapes3d-render",
     examples="17,568 of 3x64x64",
-    factors=(
-        "elevation",
-        "azimuth",
-        "object",
-    ),
+    factors=NAMES,
 )
 def cars3d(
     *, size: Annotated[int, Range(16, 128)] = 64, path: str = "", digest: str = ""
@@ -125,9 +113,10 @@ def cars3d(
             downloaded to the cache when empty.
         digest: of the files, filled in by a run that names a path.
     """
-    place = existing(path, "archive or folder of Cars3D") if path else obtain("cars3d", FILES)[0]
-    files = [place] if place.is_file() else _mat_files(place)
-    found = check_digest(path, digest, digest_of_files(files))
-    values = cached("cars3d", f"{found}-{size}", lambda: _images(place, size))["images"]
-    factors = Factors(("elevation", "azimuth", "object"), (ELEVATIONS, AZIMUTHS, CARS))
-    return Dataset(Pixels(torch.from_numpy(values)), factors, digest=found if path else "")
+    kind = "archive or folder of Cars3D"
+    files = open_files("cars3d", FILES, path, digest, kind=kind, select=_select)
+    arrays = cached_arrays(
+        "cars3d", f"{files.digest}-{size}", lambda: _decode(files.root, files.paths, size)
+    )
+    factors = Factors(NAMES, (ELEVATIONS, AZIMUTHS, CARS))
+    return Dataset(Pixels(torch.from_numpy(arrays["images"])), factors, digest=files.recorded)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from untwine.data import Dataset, Factors
-from untwine.datasets._files import (
+from untwine.data.dataset import Dataset, Factors
+from untwine.data.files import (
     File,
     cache_directory,
-    cached,
+    cached_arrays,
     check_digest,
     digest_of,
     digest_of_files,
-    existing,
+    existing_path,
     obtain,
 )
-from untwine.datasets._pictures import Box, Convert, decoded, opened, resized, rows
+from untwine.data.pictures import Box, Convert, decode_pictures, open_tree, resize, select_images
 from untwine.errors import DataError
 from untwine.registry import dataset
 from untwine.schema import Range
@@ -33,7 +33,7 @@ WIDTH, HEIGHT = 178, 218  # of the aligned pictures
 ATTRIBUTES = 40
 PARTS = ("train", "validation", "test")
 LABELS, PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
-KNOWN = "celeba_attrs_known.npz"  # labels and parts of a smaller copy
+COMPACT_LABELS = "celeba_attrs_known.npz"  # of a smaller copy
 FILES = (  # no address: the site asks for consent
     File("celeba/img_align_celeba.zip", "", "md5:00d2c5bc6d35e252742224ab0c1e8fcb"),
     File(f"celeba/{LABELS}", "", "md5:75e246fa4810816ffd6ee81facbd244c"),
@@ -43,7 +43,7 @@ FILES = (  # no address: the site asks for consent
 
 @dataclass(frozen=True)
 class Labels:
-    """What is known about the pictures."""
+    """The tables of attributes and parts."""
 
     names: NDArray[np.str_]  # (N,) of the files
     attributes: tuple[str, ...]
@@ -51,24 +51,24 @@ class Labels:
     part: NDArray[np.uint8]  # (N,) 0 training, 1 validation, 2 test
 
 
-def _place(path: str) -> Path:
+def _locate(path: str) -> Path:
     """The folder with pictures and labels."""
     if path:
-        place = existing(path, "copy of CelebA")
+        place = existing_path(path, "copy of CelebA")
         return place if place.is_dir() else place.parent
     folder = cache_directory() / "celeba"
-    if (folder / "img_align_celeba").is_dir() or (folder / KNOWN).is_file():
+    if (folder / "img_align_celeba").is_dir() or (folder / COMPACT_LABELS).is_file():
         return folder
     return obtain("celeba", FILES)[0].parent
 
 
-def _pictures(folder: Path) -> Path:
-    """Where the pictures are: a folder or an archive."""
+def _locate_pictures(folder: Path) -> Path:
+    """The folder or the archive of the pictures."""
     for place in (folder, folder / "Img"):
-        named = [place / "img_align_celeba", place / "img_align_celeba.zip"]
-        for found in (*named, *sorted(place.glob("celeba_*.zip"))):
-            if found.exists():
-                return found
+        published = [place / "img_align_celeba", place / "img_align_celeba.zip"]
+        for pictures in (*published, *sorted(place.glob("celeba_*.zip"))):
+            if pictures.exists():
+                return pictures
     if any(folder.glob("*.jpg")):
         return folder
     raise DataError(
@@ -76,23 +76,23 @@ def _pictures(folder: Path) -> Path:
     )
 
 
-def _files_of_labels(folder: Path) -> list[Path]:
-    """The tables, in the folder or where the published tree has them."""
-    if (folder / KNOWN).is_file():
-        return [folder / KNOWN]
-    found: list[Path] = []
+def _label_files(folder: Path) -> list[Path]:
+    """The files of the tables, in the folder or in Anno and Eval as published."""
+    if (folder / COMPACT_LABELS).is_file():
+        return [folder / COMPACT_LABELS]
+    files: list[Path] = []
     for name in (LABELS, PARTITION):
         places = [folder / below / name for below in ("", "Anno", "Eval")]
-        found += [place for place in places if place.is_file()][:1]
+        files += [place for place in places if place.is_file()][:1]
         if not any(place.is_file() for place in places):
             raise DataError(f"{folder} lacks {name}, which comes with the pictures of CelebA")
-    return found
+    return files
 
 
-def _labels(files: list[Path]) -> Labels:
-    """The tables, read once from their files."""
+def _read_labels(files: list[Path]) -> Labels:
+    """The tables, decoded once."""
     read = _from_archive if len(files) == 1 else _from_text
-    table = cached("celeba-labels", digest_of_files(files), lambda: read(*files))
+    table = cached_arrays("celeba-labels", digest_of_files(files), lambda: read(*files))
     attributes = tuple(map(str, table["attributes"]))
     return Labels(table["names"], attributes, table["values"], table["part"])
 
@@ -101,8 +101,8 @@ def _from_text(labels: Path, partition: Path) -> dict[str, NDArray[Any]]:
     """The published tables: a count, a line of names, then a line for every picture."""
     count, header, *lines = [*labels.read_text(errors="replace").splitlines(), "", ""]
     attributes = header.split()
-    listed = map(str.split, partition.read_text(errors="replace").splitlines())
-    parts = {line[0]: line[1] for line in listed if len(line) == 2}
+    assigned = map(str.split, partition.read_text(errors="replace").splitlines())
+    parts = {line[0]: line[1] for line in assigned if len(line) == 2}
     rows = [line.split() for line in lines if line.strip()]
     if not count.strip().isdigit() or int(count) != len(rows) or len(attributes) != ATTRIBUTES:
         raise DataError(
@@ -114,7 +114,7 @@ def _from_text(labels: Path, partition: Path) -> dict[str, NDArray[Any]]:
         raise DataError(
             f"{wrong[0]} must have {ATTRIBUTES} values in {labels} and a line in {partition}"
         )
-    return _checked(
+    return _normalise(
         labels,
         np.array([row[0] for row in rows]),
         np.array(attributes),
@@ -126,16 +126,16 @@ def _from_text(labels: Path, partition: Path) -> dict[str, NDArray[Any]]:
 def _from_archive(file: Path) -> dict[str, NDArray[Any]]:
     """Tables in an .npz: names, attr_names, attr and partition."""
     try:
-        with np.load(file, allow_pickle=False) as found:
+        with np.load(file, allow_pickle=False) as arrays:
             keys = ("names", "attr_names", "attr", "partition")
-            return _checked(file, *(found[key] for key in keys))
+            return _normalise(file, *(arrays[key] for key in keys))
     except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(
             f"{file} is not a table of CelebA with names, attr_names, attr and partition: {error}"
         ) from error
 
 
-def _checked(
+def _normalise(
     file: Path,
     names: NDArray[Any],
     attributes: NDArray[Any],
@@ -158,8 +158,8 @@ def _checked(
     }
 
 
-def _rows_of(pictures: list[str], labels: Labels, place: Path) -> NDArray[np.int64]:
-    """The line of every picture in the tables."""
+def _label_rows(pictures: list[str], labels: Labels, place: Path) -> NDArray[np.int64]:
+    """(N,) the row of every picture in the tables."""
     names = np.array([picture.rpartition("/")[2] for picture in pictures])
     if not len(names):
         raise DataError(f"{place} holds no pictures")
@@ -171,7 +171,7 @@ def _rows_of(pictures: list[str], labels: Labels, place: Path) -> NDArray[np.int
 
 
 def _box(width: int, height: int, crop: str) -> Box | None:
-    """What is kept of a picture; smaller copies are cut in proportion."""
+    """The part of a picture to use; smaller copies are cropped in proportion."""
     if height != round(HEIGHT * width / WIDTH):
         raise DataError(f"has {width}x{height} pixels, not {WIDTH}x{HEIGHT} or a smaller copy")
     if crop == "whole":
@@ -181,9 +181,9 @@ def _box(width: int, height: int, crop: str) -> Box | None:
     return left, top, left + side, top + side
 
 
-def _converted(crop: str, size: int) -> Convert:
+def _converter(crop: str, size: int) -> Convert:
     def convert(image: Image) -> NDArray[np.uint8]:
-        return resized(image, size, "RGB", _box(*image.size, crop))
+        return resize(image, size, "RGB", _box(*image.size, crop))
 
     return convert
 
@@ -223,21 +223,21 @@ def celeba(
         digest: of the labels and of the names and sizes of the pictures, filled in by a run that
             names a path or takes a smaller copy.
     """
-    folder = _place(path)
-    tables = _files_of_labels(folder)
-    labels = _labels(tables)
-    with opened(_pictures(folder)) as tree:
-        known = digest_of([("", tree.digest.encode()), ("", digest_of_files(tables).encode())])
-        found = check_digest(path or str(folder), digest, known)
-        row = _rows_of(tree.pictures, labels, tree.place)
+    folder = _locate(path)
+    tables = _label_files(folder)
+    labels = _read_labels(tables)
+    with open_tree(_locate_pictures(folder)) as tree:
+        both = digest_of([("", tree.digest.encode()), ("", digest_of_files(tables).encode())])
+        check_digest(path or str(folder), digest, both)
+        row = _label_rows(tree.pictures, labels, tree.root)
         shape = (size, size, 3)
-        convert = _converted(crop, size)
-        images = decoded("celeba", f"{crop}-{size}", tree, tree.pictures, shape, convert)
+        convert = _converter(crop, size)
+        images = decode_pictures("celeba", f"{crop}-{size}", tree, tree.pictures, shape, convert)
     part = labels.part[row]
     keep = np.flatnonzero(part == PARTS.index(split)) if split != "all" else np.arange(len(row))
     if not len(keep):
-        there = " and ".join(PARTS[k] for k in np.unique(part))
-        raise DataError(f"all pictures in {tree.place} belong to {there}, none to {split}")
+        parts = " and ".join(PARTS[k] for k in np.unique(part))
+        raise DataError(f"all pictures in {tree.root} belong to {parts}, none to {split}")
     factors = Factors(labels.attributes, (2,) * ATTRIBUTES, labels.values[row[keep]])
-    published = not path and tables[0].name != KNOWN  # needs no digest to be known
-    return Dataset(rows(images, keep), factors, digest="" if published else found)
+    published = not path and tables[0].name != COMPACT_LABELS  # identified without a digest
+    return Dataset(select_images(images, keep), factors, digest="" if published else both)

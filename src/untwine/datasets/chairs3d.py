@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from untwine.data import Dataset
-from untwine.datasets._files import File, cache_directory, check_digest, existing, obtain
-from untwine.datasets._pictures import (
+from untwine.data.dataset import Dataset
+from untwine.data.files import File
+from untwine.data.pictures import (
     Convert,
     Tree,
-    decoded,
+    decode_pictures,
     grid_or_table,
-    levels,
+    number_levels,
     on_white,
-    opened,
-    resized,
-    rows,
+    open_picture_files,
+    resize,
+    select_images,
 )
 from untwine.errors import DataError
 from untwine.registry import dataset
@@ -29,11 +28,12 @@ from untwine.schema import Range
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+NAMES = ("model", "elevation", "azimuth")
 VIEW = re.compile(
     r"(?:.*/)?(?P<model>[^/]+)/renders/image_\d+_p(?P<elevation>\d+)_t(?P<azimuth>\d+)_r\d+\.png"
 )
-CHOSEN = "models.txt"  # in the folder: the models to use, one a line
-COVER = 64  # of 255: how much of a pixel a chair must cover to be in the mask; thin legs stay
+MODEL_LIST = "models.txt"  # in the folder: the models to use, one per line
+MIN_COVER = 64  # of 255: how much of a pixel a chair must cover; low enough for thin legs
 FILES = (  # no checksum is published
     File(
         "rendered_chairs.tar",
@@ -42,38 +42,30 @@ FILES = (  # no checksum is published
 )
 
 
-def _place(path: str) -> Path:
-    """The folder or the archive."""
-    if path:
-        return existing(path, "folder or archive of 3D Chairs")
-    folder = cache_directory() / "rendered_chairs"
-    return folder if folder.is_dir() else obtain("chairs3d", FILES)[0]
-
-
 def _views(tree: Tree) -> list[tuple[str, int, int, str]]:
     """Model, elevation, azimuth and name of every picture, in that order."""
-    found = [
+    views = [
         (match["model"], int(match["elevation"]), int(match["azimuth"]), name)
         for name in tree.pictures
         if (match := VIEW.fullmatch(name))
     ]
-    chosen = _chosen(tree)
-    kept = sorted(view for view in found if not chosen or view[0] in chosen)
-    if not kept:
+    models = _listed_models(tree)
+    selected = sorted(view for view in views if not models or view[0] in models)
+    if not selected:
         raise DataError(
-            f"{tree.place} holds no renderings named MODEL/renders/image_001_p020_t011_r096.png"
-            + (f" of the models in {CHOSEN}" if chosen and found else "")
+            f"{tree.root} holds no renderings named MODEL/renders/image_001_p020_t011_r096.png"
+            + (f" of the models in {MODEL_LIST}" if models and views else "")
         )
-    return kept
+    return selected
 
 
-def _chosen(tree: Tree) -> set[str]:
-    """The models that a list beside them names; none where there is no list."""
-    lists = [name for name in tree.names if name.rpartition("/")[2] == CHOSEN]
+def _listed_models(tree: Tree) -> set[str]:
+    """The models named in models.txt; empty without that file."""
+    lists = [name for name in tree.names if name.rpartition("/")[2] == MODEL_LIST]
     return set(tree.read(lists[0]).decode().split()) if lists else set()
 
 
-def _converted(kind: str, crop: int, size: int) -> Convert:
+def _converter(kind: str, crop: int, size: int) -> Convert:
     """A rendering's central square as a mask or in colour."""
 
     def convert(image: Image) -> NDArray[np.uint8]:
@@ -86,21 +78,21 @@ def _converted(kind: str, crop: int, size: int) -> Convert:
             min(top + side, image.height),
         )
         if kind == "colour":
-            return resized(image, size, "RGB", box)
-        return np.where(resized(_mask(image), size, "L", box) >= COVER, 255, 0).astype(np.uint8)
+            return resize(image, size, "RGB", box)
+        return np.where(resize(_mask(image), size, "L", box) >= MIN_COVER, 255, 0).astype(np.uint8)
 
     return convert
 
 
 def _mask(image: Image) -> Image:
-    """White where there is something on the white ground."""
+    """White where the chair is, black on the white background."""
     from PIL import Image as images
 
     colours = np.asarray(on_white(image).convert("RGB"))
     return images.fromarray(np.where((colours < 255).any(-1), 255, 0).astype(np.uint8))
 
 
-def _part(models: list[str], split: str) -> set[str]:
+def _select_models(models: list[str], split: str) -> set[str]:
     """The models of a part: the first four fifths are for training."""
     names = sorted(set(models))
     cut = len(names) * 4 // 5
@@ -117,11 +109,7 @@ def _part(models: list[str], split: str) -> set[str]:
     files=FILES,
     standin="shapes3d-render",
     examples="86,366 of 1x64x64",
-    factors=(
-        "model",
-        "elevation",
-        "azimuth",
-    ),
+    factors=NAMES,
 )
 def chairs3d(
     *,
@@ -147,17 +135,17 @@ def chairs3d(
         path: the folder rendered_chairs or its .tar; downloaded to the cache when empty.
         digest: of the names and sizes of the files, filled in by a run that names a path.
     """
-    with opened(_place(path)) as tree:
-        found = check_digest(path, digest, tree.digest)
+    source = {"kind": "folder or archive of 3D Chairs", "unpacked": "rendered_chairs"}
+    with open_picture_files("chairs3d", FILES, path, digest, **source) as tree:
         models, elevations, azimuths, names = map(list, zip(*_views(tree), strict=True))
         shape = (size, size, 1 if kind == "mask" else 3)
         key = f"{kind}-{crop}-{size}"
-        images = decoded("chairs3d", key, tree, names, shape, _converted(kind, crop, size))
-    chosen = _part(models, split)
-    keep = np.flatnonzero([model in chosen for model in models])
+        images = decode_pictures("chairs3d", key, tree, names, shape, _converter(kind, crop, size))
+    part = _select_models(models, split)
+    keep = np.flatnonzero([model in part for model in models])
     if not len(keep):
-        raise DataError(f"{path or tree.place} has too few models for a part named {split}")
-    ranks = [levels(np.array(column)[keep]) for column in (models, elevations, azimuths)]
+        raise DataError(f"{path or tree.root} has too few models for a part named {split}")
+    ranks = [number_levels(np.array(column)[keep]) for column in (models, elevations, azimuths)]
     sizes, columns = zip(*ranks, strict=True)
-    factors = grid_or_table(("model", "elevation", "azimuth"), sizes, np.stack(columns, axis=1))
-    return Dataset(rows(images, keep), factors, digest=found if path else "")
+    factors = grid_or_table(NAMES, sizes, np.stack(columns, axis=1))
+    return Dataset(select_images(images, keep), factors, digest=tree.recorded)

@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from untwine.data import Dataset, Factors, Source
-from untwine.datasets._derived import opened
-from untwine.datasets._digits import labels
+from untwine.data.dataset import Dataset, Factors, Source
+from untwine.data.derived import labels, open_dataset
 from untwine.errors import DataError
 from untwine.registry import dataset
 from untwine.schema import Range
@@ -89,7 +88,7 @@ def coloured_mnist(
         colour: the one of "single": the digit whose colour it is; 5 is yellow.
         digest: of the files behind the digits, filled in by a run.
     """
-    base = opened(of, digest)
+    base = open_dataset(of, digest)
     name, size, digit = labels(base, of)
     if base.shape[:1] != (1,) or len(base.shape) != 3 or size > len(COLOURS):
         raise DataError(

@@ -7,23 +7,17 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from untwine.data import Dataset, Factors
-from untwine.datasets._derived import (
-    cells,
-    column,
-    require_shuffled,
-    subset,
-    with_factors,
-)
+from untwine.data.dataset import Dataset, Factors
+from untwine.data.derived import cell_numbers, column, open_with_factors, require_shuffled, subset
 from untwine.errors import ParameterError
 from untwine.registry import dataset
 from untwine.schema import Natural, Range
 
 
-def joint(sizes: tuple[int, int], strength: float) -> NDArray[np.float64]:
+def log_weights(sizes: tuple[int, int], strength: float) -> NDArray[np.float64]:
     """(A, B) log-weights −(s (a − b))²/2 of the levels of two factors, both scaled to [0, 1].
 
-    >>> joint((3, 3), 2.0).tolist()[0]
+    >>> log_weights((3, 3), 2.0).tolist()[0]
     [-0.0, -0.5, -2.0]
     """
     a, b = (np.arange(size) / max(size - 1, 1) for size in sizes)
@@ -31,16 +25,18 @@ def joint(sizes: tuple[int, int], strength: float) -> NDArray[np.float64]:
     return -0.5 * np.square(strength * (a[:, None] - b))
 
 
-def thinned(cell: NDArray[np.integer], share: NDArray[np.floating], seed: int) -> NDArray[np.int64]:
+def thin_cells(
+    cell: NDArray[np.integer], share: NDArray[np.floating], seed: int
+) -> NDArray[np.int64]:
     """Positions of a random share[c] of the examples of each cell c, exact to one, in order."""
     order = np.random.default_rng(seed).permutation(len(cell))
     order = order[np.argsort(cell[order], kind="stable")]
     before = np.concatenate([[0.0], share[cell[order]].cumsum()]) + 0.5
-    # One is kept wherever the running sum passes a whole number.
+    # Keep an example wherever the running sum passes a whole number.
     return np.sort(order[np.floor(before[1:]) > np.floor(before[:-1])])
 
 
-def _pair(factors: Factors, first: str, second: str) -> list[int]:
+def _factor_pair(factors: Factors, first: str, second: str) -> list[int]:
     which = [column(factors, first), column(factors, second)]
     if which[0] == which[1]:
         raise ParameterError(f"correlated needs two factors, not {first} twice; name another")
@@ -82,10 +78,10 @@ def correlated(
         seed: of the choice of examples.
         digest: of the files behind the data, filled in by a run.
     """
-    data, factors = with_factors(of, digest)
+    data, factors = open_with_factors(of, digest)
     require_shuffled(of, data)
-    which = _pair(factors, first, second)
-    cell = cells(data, factors, which)
-    weight = joint((factors.sizes[which[0]], factors.sizes[which[1]]), strength).reshape(-1)
+    which = _factor_pair(factors, first, second)
+    cell = cell_numbers(data, factors, which)
+    weight = log_weights((factors.sizes[which[0]], factors.sizes[which[1]]), strength).reshape(-1)
     share = np.exp(np.minimum(weight - weight[np.unique(cell)].max(), 0))
-    return subset(data, thinned(cell, share, seed))
+    return subset(data, thin_cells(cell, share, seed))

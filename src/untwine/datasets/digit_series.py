@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from untwine.data import Dataset, mix
-from untwine.datasets._derived import opened
-from untwine.datasets._digits import labels
+from untwine.data.dataset import Dataset
+from untwine.data.derived import labels, open_dataset
 from untwine.errors import DataError
 from untwine.registry import dataset
+from untwine.tools.compute import derive_seed
 
-LENGTH = 256  # numbers of a series, and digits of its stream
+LENGTH = 256  # digits of a stream
 
 
 def fibonacci() -> Iterator[int]:
@@ -32,10 +32,10 @@ def fibonacci() -> Iterator[int]:
 
 def primes() -> Iterator[int]:
     """2, 3, 5, 7, ..."""
-    known: list[int] = []
+    smaller: list[int] = []
     for n in count(2):
-        if all(n % p for p in known):
-            known.append(n)
+        if all(n % p for p in smaller):
+            smaller.append(n)
             yield n
 
 
@@ -45,15 +45,6 @@ SERIES: dict[str, Callable[[], Iterator[int]]] = {
     "fibonacci": fibonacci,
     "primes": primes,
 }
-
-
-def series(kind: str, length: int = LENGTH) -> list[int]:
-    """The first numbers of a series.
-
-    >>> series("fibonacci", 8)
-    [0, 1, 1, 2, 3, 5, 8, 13]
-    """
-    return list(islice(SERIES[kind](), length))
 
 
 def digit_stream(kind: str, length: int = LENGTH) -> NDArray[np.int64]:
@@ -67,7 +58,7 @@ def digit_stream(kind: str, length: int = LENGTH) -> NDArray[np.int64]:
 
 
 def window(stream: NDArray[np.int64], start: int, length: int) -> NDArray[np.int64]:
-    """(length,) digits of a stream from a place on; behind its end it begins again.
+    """(length,) digits of a stream from a start on; it wraps around at its end.
 
     >>> window(digit_stream("odd", 4), 3, 5).tolist()
     [7, 1, 3, 5, 7]
@@ -91,7 +82,7 @@ class SeriesOrder:
 
     def at(self, step: int) -> Tensor:
         """(batch,) positions."""
-        rng = np.random.default_rng(mix(self.seed, step))
+        rng = np.random.default_rng(derive_seed(self.seed, step))
         spelt = window(self.stream, int(rng.integers(len(self.stream))), self.batch)
         place = self.first[spelt] + rng.integers(self.count[spelt])
         return torch.from_numpy(self.sorted[place]).to(self.device)
@@ -126,9 +117,9 @@ def digit_series(
         kind: even numbers from 0, odd numbers, Fibonacci numbers from 0, or primes.
         digest: of the files behind the digits, filled in by a run.
     """
-    base = opened(of, digest)
+    base = open_dataset(of, digest)
     _, _, digit = labels(base, of)
     missing = sorted({*digit_stream(kind).tolist()} - {*digit.tolist()})
     if missing:
         raise DataError(f"{of} has no image of the digit {missing[0]}, which the series needs")
-    return replace(base, order=partial(SeriesOrder, digit, kind))
+    return replace(base, batch_order=partial(SeriesOrder, digit, kind))

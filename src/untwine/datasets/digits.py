@@ -9,16 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from untwine.data import Dataset, Factors, Pixels
-from untwine.datasets._files import cached
+from untwine.data.dataset import Dataset, Factors, Pixels
+from untwine.data.files import cached_arrays
 from untwine.registry import dataset
 from untwine.schema import Range
 
-TRAIN = 1500  # of 1,797
-FORM = "1"  # of the cached arrays; another number for another way to enlarge them
+N_TRAIN = 1500  # of 1,797
+VERSION = "1"  # of the cached arrays; another number for another way to enlarge them
 
 
-def _enlarged(images: Tensor, size: int) -> Tensor:
+def _enlarge(images: Tensor, size: int) -> Tensor:
     """(N, 8, 8) values from 0 to 16 to (N, size, size, 1) bytes, framed as MNIST is."""
     inner = round(size * 20 / 28)
     border = size - inner
@@ -30,13 +30,13 @@ def _enlarged(images: Tensor, size: int) -> Tensor:
     return (framed * 255).round().to(torch.uint8).permute(0, 2, 3, 1)
 
 
-def _make(size: int) -> dict[str, NDArray[np.uint8]]:
+def _decode(size: int) -> dict[str, NDArray[np.uint8]]:
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
     small = torch.from_numpy(np.asarray(images, np.float32)).view(-1, 8, 8)
     return {
-        "images": np.ascontiguousarray(_enlarged(small, size).numpy()),
+        "images": np.ascontiguousarray(_enlarge(small, size).numpy()),
         "labels": np.asarray(labels, np.uint8)[:, None],
     }
 
@@ -65,7 +65,7 @@ def digits(
         split: the first 1,500 for training, the other 297 for testing, or all.
         size: side of the images in pixels.
     """
-    arrays = cached(f"digits-{size}", FORM, lambda: _make(size))
-    part = {"train": slice(TRAIN), "test": slice(TRAIN, None), "all": slice(None)}[split]
+    arrays = cached_arrays(f"digits-{size}", VERSION, lambda: _decode(size))
+    part = {"train": slice(N_TRAIN), "test": slice(N_TRAIN, None), "all": slice(None)}[split]
     factors = Factors(("digit",), (10,), arrays["labels"][part])
     return Dataset(Pixels(torch.from_numpy(arrays["images"][part])), factors)

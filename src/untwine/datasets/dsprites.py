@@ -12,8 +12,9 @@ import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from untwine.data import Bits, Dataset, Factors, factor_table
-from untwine.datasets._files import File, cached, check_digest, digest_of, existing, obtain
+from untwine.data.arrays import factor_table
+from untwine.data.dataset import Bits, Dataset, Factors
+from untwine.data.files import File, cached_arrays, digest_of, open_files
 from untwine.datasets.sprites import FACTORS
 from untwine.errors import DataError
 from untwine.registry import dataset
@@ -44,7 +45,7 @@ def _member(archive: zipfile.ZipFile, key: str) -> tuple[IO[bytes], tuple[int, .
     return stream, shape, dtype
 
 
-def _packed_images(archive: zipfile.ZipFile) -> NDArray[np.uint8]:
+def _pack_images(archive: zipfile.ZipFile) -> NDArray[np.uint8]:
     """(N, 64, 64) zeros and ones to (N, 64, 8) bits, a block at a time."""
     stream, shape, dtype = _member(archive, "imgs")
     if len(shape) != 3 or shape[2] % 8 or dtype != np.uint8:
@@ -70,9 +71,13 @@ def _factors(archive: zipfile.ZipFile, n: int) -> Factors:
     if shape != (n, 6):
         raise DataError(f"latents_classes must have shape ({n}, 6), not {shape}")
     table = np.frombuffer(stream.read(), dtype=dtype).reshape(shape)[:, 1:]
-    if n == np.prod(FACTORS.sizes) and np.array_equal(FACTORS.of(np.arange(n)), table):
+    if n == np.prod(FACTORS.sizes) and np.array_equal(FACTORS.levels_at(np.arange(n)), table):
         return FACTORS
     return factor_table(table, n, FACTORS.names)
+
+
+def _digest(paths: list[Path]) -> str:
+    return digest_of([("", paths[0].read_bytes())])
 
 
 def _open(path: Path) -> zipfile.ZipFile:
@@ -104,15 +109,16 @@ def dsprites(*, path: str = "", digest: str = "") -> Dataset:
         path: the .npz file; downloaded to the cache when empty.
         digest: of the file, filled in by a run that names a path.
     """
-    file = existing(path, "dSprites file") if path else obtain("dsprites", [FILE])[0]
-    if not file.is_file():
-        raise DataError(f"{path} is not a file; give the dSprites .npz itself")
-    found = check_digest(path, digest, digest_of([("", file.read_bytes())]))
+    kind, hint = "dSprites file", "give the dSprites .npz itself"
+    files = open_files(
+        "dsprites", [FILE], path, digest, kind=kind, file_hint=hint, digest_with=_digest
+    )
     try:
-        with _open(file) as archive:
-            values = cached("dsprites", found, lambda: {"images": _packed_images(archive)})
-            factors = _factors(archive, len(values["images"]))
+        with _open(files.root) as archive:
+            arrays = cached_arrays(
+                "dsprites", files.digest, lambda: {"images": _pack_images(archive)}
+            )
+            factors = _factors(archive, len(arrays["images"]))
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{file} is damaged ({error}); fetch it again") from error
-    source = Bits(torch.from_numpy(values["images"]))
-    return Dataset(source, factors, digest=found if path else "")
+        raise DataError(f"{files.root} is damaged ({error}); fetch it again") from error
+    return Dataset(Bits(torch.from_numpy(arrays["images"])), factors, digest=files.recorded)

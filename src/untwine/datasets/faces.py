@@ -13,26 +13,23 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from untwine.data import Dataset, Factors, Pixels
-from untwine.datasets import _portrait
-from untwine.datasets._files import cached, digest_of
+from untwine.data.dataset import Dataset, Factors, Pixels
+from untwine.data.files import cached_arrays, digest_of
 from untwine.errors import ParameterError
-from untwine.progress import progress
 from untwine.registry import dataset
+from untwine.renderers.faces import Face, paint
 from untwine.schema import Count, Natural, Range, Share
+from untwine.tools.progress import progress
 
-VERSION = 1  # of the pictures; a new number makes cached ones be painted again
+VERSION = 1  # of the pictures; increase it to repaint cached ones
 BLOCK = 32  # faces painted at once
 LEVELS = 10
-SELDOM = 1e-9  # how much an attribute likes those who have it only when nobody else is left
-
+MIN_LIKING = 1e-9  # of an attribute for people who get it only when nobody else is left
 HAIR = ("bald", "grey hair", "black hair", "blond hair", "brown hair")
 ATTRIBUTES = ("female", "smiling", "eyeglasses", "hat", *HAIR, "beard", "old")
 GRADED = ("yaw", "light", "width", "skin", "backdrop")
 NAMES = (*ATTRIBUTES, "face turn", "light side", "face width", "skin tone", "background")
-
 PARTS = {"train": (0,), "test": (1,), "all": (0, 1)}
-
 Rates = Mapping[str, float]
 Numbers = NDArray[np.float64]
 
@@ -46,7 +43,7 @@ class Trait:
     women: float = 0.0  # added for women
     even: bool = False  # whether all numbers are equally frequent
 
-    def of(self, u: Numbers, female: Numbers) -> Numbers:
+    def values(self, u: Numbers, female: Numbers) -> Numbers:
         """(N,) even numbers from 0 to 1 to values."""
         place = u if self.even else np.where(u < 0.5, np.sqrt(u / 2), 1 - np.sqrt((1 - u) / 2))
         return self.low + (self.high - self.low) * place + self.women * female
@@ -69,7 +66,6 @@ IDENTITY = {
     "part": Trait(-1, 1, even=True),
 }
 """What makes a person; the same in both domains."""
-
 SHARES = (
     *("skin", "iris", "make-up", "lipstick", "mouth open", "beard length"),
     *("hair seed", "hair shade", "hair wave", "hair volume", "hair length", "hairline", "curtain"),
@@ -79,7 +75,6 @@ SHARES = (
     *("backdrop", "backdrop depth", "backdrop light", "backdrop turn"),
 )
 """Numbers from 0 to 1, all equally frequent."""
-
 PHOTO = {
     "x": Trait(-0.09, 0.09),
     "y": Trait(-0.04, 0.10),
@@ -107,12 +102,11 @@ SCAN = {
     "gaze y": Trait(0.0, 0.0),
 }
 """How a person is seen."""
-
 CHANCES = ("female", "old", "hair", "beard", "smiling", "eyeglasses", "hat", "long hair", "fringe")
 COLUMNS = (*CHANCES, *IDENTITY, *SHARES, *PHOTO)
 
 
-def draw(seed: int, parts: Sequence[int], count: int) -> dict[str, Numbers]:
+def draw_numbers(seed: int, parts: Sequence[int], count: int) -> dict[str, Numbers]:
     """(N,) even numbers from 0 to 1 for everything that varies.
 
     Face i of a part is a function of seed and part alone, however many are drawn.
@@ -122,15 +116,15 @@ def draw(seed: int, parts: Sequence[int], count: int) -> dict[str, Numbers]:
     return dict(zip(COLUMNS, u.T, strict=True))
 
 
-def quota(rate: float, room: Numbers, liking: Numbers) -> Numbers:
+def share_out(rate: float, room: Numbers, liking: Numbers) -> Numbers:
     """Share out a rate over kinds of people, by liking, no kind beyond its room.
 
-    >>> quota(0.5, np.array([0.4, 0.6]), np.array([1.0, 0.0]))
+    >>> share_out(0.5, np.array([0.4, 0.6]), np.array([1.0, 0.0]))
     array([0.4, 0.1])
     """
     amount = np.zeros_like(room)
     for _ in room:
-        wish = np.where(amount < room, liking + SELDOM * room, 0)
+        wish = np.where(amount < room, liking + MIN_LIKING * room, 0)
         amount = np.minimum(room, amount + (rate - amount.sum()) * wish / max(wish.sum(), 1e-300))
     return amount
 
@@ -138,7 +132,7 @@ def quota(rate: float, room: Numbers, liking: Numbers) -> Numbers:
 def chances_without(rate: float, other: float) -> Numbers:
     """(2,) the probability of an attribute, if possible, only where another one is not."""
     kinds = np.array([1 - other, other])
-    return quota(rate, kinds, np.array([1.0, 0.0])) / np.maximum(kinds, 1e-300)
+    return share_out(rate, kinds, np.array([1.0, 0.0])) / np.maximum(kinds, 1e-300)
 
 
 def hair_chances(rates: Rates) -> Numbers:
@@ -148,7 +142,7 @@ def hair_chances(rates: Rates) -> Numbers:
     men, aged = np.array([1.0, 1, 0, 0]), np.array([0.0, 1, 0, 1])
     room, amounts = kinds, []
     for name, liked in zip(HAIR, (men, aged, 1, 1, 1), strict=True):
-        amounts.append(quota(rates[name], room, room * liked))
+        amounts.append(share_out(rates[name], room, room * liked))
         room = room - amounts[-1]
     return (np.stack(amounts, -1) / np.maximum(kinds, 1e-300)[:, None]).reshape(2, 2, len(HAIR))
 
@@ -169,35 +163,35 @@ def traits(u: Mapping[str, Numbers], has: Mapping[str, Numbers], domain: str) ->
     """(N,) all numbers that a portrait is painted from."""
     female, seen = has["female"], PHOTO if domain == "photo" else SCAN
     ranges = IDENTITY | seen
-    found = {name: u[name] for name in SHARES}
-    found |= {name: trait.of(u[name], female) for name, trait in ranges.items()}
-    found |= has
-    found["long hair"] = (u["long hair"] < np.where(female > 0, 0.9, 0.05)).astype(np.float64)
-    found["fringe"] = (u["fringe"] < 0.15 + 0.1 * female).astype(np.float64)
-    side, height = found.pop("light"), found.pop("light height")
-    found["light x"] = np.sin(side) * np.cos(height)
-    found["light y"] = -np.sin(height)
-    found["light z"] = np.cos(side) * np.cos(height)
-    return found
+    numbers = {name: u[name] for name in SHARES}
+    numbers |= {name: trait.values(u[name], female) for name, trait in ranges.items()}
+    numbers |= has
+    numbers["long hair"] = (u["long hair"] < np.where(female > 0, 0.9, 0.05)).astype(np.float64)
+    numbers["fringe"] = (u["fringe"] < 0.15 + 0.1 * female).astype(np.float64)
+    side, height = numbers.pop("light"), numbers.pop("light height")
+    numbers["light x"] = np.sin(side) * np.cos(height)
+    numbers["light y"] = -np.sin(height)
+    numbers["light z"] = np.cos(side) * np.cos(height)
+    return numbers
 
 
-def portraits(numbers: Mapping[str, Numbers], size: int, domain: str) -> Tensor:
+def paint_block(numbers: Mapping[str, Numbers], size: int, domain: str) -> Tensor:
     """(N, size, size, 3) bytes. Small pictures are painted large, for the sake of thin lines."""
     scale = 2 if size < 64 else 1
     columns = {name: torch.from_numpy(v).float()[:, None, None] for name, v in numbers.items()}
-    face = _portrait.Face(columns, size * scale, domain == "scan")
-    picture = F.avg_pool2d(_portrait.paint(face), scale)
+    face = Face(columns, size * scale, domain == "scan")
+    picture = F.avg_pool2d(paint(face), scale)
     return picture.mul(255).round().to(torch.uint8).permute(0, 2, 3, 1)
 
 
-def album(numbers: Mapping[str, Numbers], size: int, domain: str) -> NDArray[np.uint8]:
+def paint_all(numbers: Mapping[str, Numbers], size: int, domain: str) -> NDArray[np.uint8]:
     """(N, size, size, 3) bytes of all faces, painted a few at a time."""
     count = len(numbers["x"])
     pictures = np.empty((count, size, size, 3), np.uint8)
     with progress(count, "painting faces") as show:
         for start in range(0, count, BLOCK):
-            some = {name: v[start : start + BLOCK] for name, v in numbers.items()}
-            pictures[start : start + BLOCK] = portraits(some, size, domain).numpy()
+            block = {name: v[start : start + BLOCK] for name, v in numbers.items()}
+            pictures[start : start + BLOCK] = paint_block(block, size, domain).numpy()
             show(min(start + BLOCK, count), "")
     return pictures
 
@@ -293,12 +287,12 @@ def faces(
         "old": old,
     }
     check_hair(rates)
-    u = draw(seed, PARTS[split], count)
+    u = draw_numbers(seed, PARTS[split], count)
     has = attributes(u, rates)
     key = json.dumps([VERSION, size, count, split, domain, seed, rates], sort_keys=True)
-    arrays = cached(
+    arrays = cached_arrays(
         "faces",
         digest_of([("", key.encode())]),
-        lambda: {"images": album(traits(u, has, domain), size, domain)},
+        lambda: {"images": paint_all(traits(u, has, domain), size, domain)},
     )
     return Dataset(Pixels(torch.from_numpy(arrays["images"])), levels(u, has))

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 
-from untwine.data import Dataset
-from untwine.datasets._files import File, cache_directory, check_digest, existing, obtain
-from untwine.datasets._pictures import Tree, decoded, grid_or_table, levels, opened, resized, rows
+from untwine.data.dataset import Dataset
+from untwine.data.files import File
+from untwine.data.pictures import (
+    Tree,
+    decode_pictures,
+    grid_or_table,
+    number_levels,
+    open_picture_files,
+    resize,
+    select_images,
+)
 from untwine.errors import DataError
 from untwine.registry import dataset
 from untwine.schema import Range
@@ -20,27 +27,19 @@ NUMBERED = re.compile(
     r"(?P<identity>\d+)_(?P<azimuth>-?\d+)_(?P<elevation>-?\d+)_(?P<lighting>-?\d+)"
 )
 TRAIN, TEST, ALL = 256, 9, 270  # of the published renderings, in the UG-VAE paper's code
-FILES = (File("faces3d.zip"),)  # no address: the model is given on request, under its own terms
+FILES = (File("faces3d.zip"),)  # no address: the model is available on request, under its own terms
 
 
-def _place(path: str) -> Path:
-    """The folder or the archive."""
-    if path:
-        return existing(path, "folder or archive of 3D FACES")
-    folder = cache_directory() / "faces3d"
-    return folder if folder.is_dir() else obtain("faces3d", FILES)[0]
-
-
-def _parsed(tree: Tree) -> tuple[tuple[str, ...], list[tuple[str | int, ...]]]:
-    """The factors' names, and for every picture their values and its name, in that order."""
+def _parse_names(tree: Tree) -> tuple[tuple[str, ...], list[tuple[str | int, ...]]]:
+    """The names of the factors, and a sorted row (*values, name) for every picture."""
     for pattern, convert in ((PUBLISHED, str), (NUMBERED, int)):
-        found = [(pattern.fullmatch(_stem(name)), name) for name in tree.pictures]
-        if found and all(match for match, _ in found):
+        matches = [(pattern.fullmatch(_stem(name)), name) for name in tree.pictures]
+        if matches and all(match for match, _ in matches):
             return tuple(pattern.groupindex), sorted(
-                (*map(convert, match.groups()), name) for match, name in found if match
+                (*map(convert, match.groups()), name) for match, name in matches if match
             )
     raise DataError(
-        f"{tree.place} must hold pictures that are all named as published, "
+        f"{tree.root} must hold pictures that are all named as published, "
         "00001_20061015_00418_VIEW.png, or all IDENTITY_AZIMUTH_ELEVATION_LIGHTING.png in numbers"
     )
 
@@ -49,8 +48,8 @@ def _stem(name: str) -> str:
     return name.rpartition("/")[2].rpartition(".")[0]
 
 
-def _bounds(n: int, split: str) -> tuple[int, int]:
-    """The first and the last picture of a part, as shares of n like those of the paper."""
+def _part_bounds(n: int, split: str) -> tuple[int, int]:
+    """Start and end of a part of n pictures, in the proportions of the paper."""
     first, second = n * TRAIN // ALL, n * (TRAIN + TEST) // ALL
     return {"train": (0, first), "test": (first, second), "all": (0, n)}[split]
 
@@ -88,18 +87,19 @@ def faces3d(
         path: the folder or a .zip of it; looked for in the cache when empty.
         digest: of the names and sizes of the files, filled in by a run that names a path.
     """
-    with opened(_place(path)) as tree:
-        found = check_digest(path, digest, tree.digest)
-        factors, pictures = _parsed(tree)
+    kind = "folder or archive of 3D FACES"
+    with open_picture_files("faces3d", FILES, path, digest, kind=kind, unpacked="faces3d") as tree:
+        factor_names, pictures = _parse_names(tree)
         *columns, names = map(list, zip(*pictures, strict=True))
         shape = (size, size, 3)
-        images = decoded(
-            "faces3d", f"{size}", tree, names, shape, lambda image: resized(image, size)
+        images = decode_pictures(
+            "faces3d", f"{size}", tree, names, shape, lambda image: resize(image, size)
         )
-    first, last = _bounds(len(names), split)
+    first, last = _part_bounds(len(names), split)
     if first == last:
-        raise DataError(f"{path or tree.place} has too few pictures for a part named {split}")
-    sizes, ranks = zip(*(levels(column) for column in columns), strict=True)
+        raise DataError(f"{path or tree.root} has too few pictures for a part named {split}")
+    sizes, ranks = zip(*(number_levels(column) for column in columns), strict=True)
     table = np.stack(ranks, axis=1)[first:last]
-    known = grid_or_table(factors, sizes, table)
-    return Dataset(rows(images, np.arange(first, last)), known, digest=found if path else "")
+    factors = grid_or_table(factor_names, sizes, table)
+    images = select_images(images, np.arange(first, last))
+    return Dataset(images, factors, digest=tree.recorded)

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from untwine.data import Dataset, Pixels
-from untwine.datasets._files import check_digest, digest_of, existing
+from untwine.data.dataset import Dataset, Pixels
+from untwine.data.files import check_digest, digest_of, existing_path
 from untwine.errors import DataError
 from untwine.registry import dataset
 from untwine.schema import Natural
@@ -18,13 +18,13 @@ from untwine.schema import Natural
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
+MODE_OF_CHANNELS = {1: "L", 3: "RGB", 4: "RGBA"}
 Pictures = list[tuple[Path, NDArray[np.uint8]]]
 
 
 def _decode(path: Path, size: int, channels: int) -> NDArray[np.uint8] | str:
-    """A picture as bytes (H, W, C), turned upright and resized, or why it cannot be used."""
+    """(H, W, C) bytes of a picture, upright and resized, or why it cannot be used."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
@@ -33,7 +33,9 @@ def _decode(path: Path, size: int, channels: int) -> NDArray[np.uint8] | str:
         if isinstance(image, str):
             return image
         grey = image.mode in {"1", "L", "LA", "La"}
-        image = _in_mode(image, MODES[channels] if channels else "L" if grey else "RGB")
+        image = _convert_mode(
+            image, MODE_OF_CHANNELS[channels] if channels else "L" if grey else "RGB"
+        )
         if size and image.size != (size, size):
             image = image.resize((size, size), Image.Resampling.BOX, reducing_gap=2.0)
     except UnidentifiedImageError:
@@ -45,7 +47,7 @@ def _decode(path: Path, size: int, channels: int) -> NDArray[np.uint8] | str:
 
 
 def _eight_bits(image: Image) -> Image | str:
-    """The picture with 8 bits a channel, or why that cannot be made of it."""
+    """The picture with 8 bits per channel, or why it cannot be converted."""
     from PIL import Image as images
 
     if image.mode.startswith("I;16"):
@@ -55,7 +57,7 @@ def _eight_bits(image: Image) -> Image | str:
     return image
 
 
-def _in_mode(image: Image, mode: str) -> Image:
+def _convert_mode(image: Image, mode: str) -> Image:
     """The picture in another mode; without an alpha channel, transparent pixels become black."""
     from PIL import Image as images
 
@@ -66,7 +68,7 @@ def _in_mode(image: Image, mode: str) -> Image:
     return image.convert(mode)
 
 
-def _complain(root: Path, problems: list[str], remedy: str) -> DataError:
+def _file_errors(root: Path, problems: list[str], remedy: str) -> DataError:
     lines = "\n".join(f"  {line}" for line in problems[:20])
     more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
     text = f"{len(problems)} of the files in {root} cannot be used; {remedy}\n{lines}{more}"
@@ -77,12 +79,12 @@ def _read(root: Path, files: list[Path], skip: bool, size: int, channels: int) -
     read = [(file, _decode(file, size, channels)) for file in files]
     bad = [f"{file.relative_to(root)}: {why}" for file, why in read if isinstance(why, str)]
     if bad and not skip:
-        raise _complain(root, bad, "mend or remove them, or leave them out with --set skip=true")
+        raise _file_errors(root, bad, "mend or remove them, or leave them out with --set skip=true")
     good = [(file, pixels) for file, pixels in read if not isinstance(pixels, str)]
     if not good:
-        raise DataError(f"there are no pictures in {root} (endings: {' '.join(sorted(ENDINGS))})")
-    most = max(pixels.shape[-1] for _, pixels in good)
-    return [(file, p if p.shape[-1] == most else p.repeat(most, -1)) for file, p in good]
+        raise DataError(f"there are no pictures in {root} (endings: {' '.join(sorted(SUFFIXES))})")
+    depth = max(pixels.shape[-1] for _, pixels in good)
+    return [(file, p if p.shape[-1] == depth else p.repeat(depth, -1)) for file, p in good]
 
 
 @dataset(title="A folder of images", paper="your own data")
@@ -106,10 +108,10 @@ def folder(
         skip: leave out files that cannot be read, instead of refusing them.
         digest: of the files, filled in by a run.
     """
-    root = existing(path, "folder")
-    files = sorted(f for f in root.rglob("*") if f.suffix.lower() in ENDINGS and f.is_file())
+    root = existing_path(path, "folder")
+    files = sorted(f for f in root.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
     content = ((str(file.relative_to(root)), file.read_bytes()) for file in files)
-    found = check_digest(path, digest, digest_of(content))
+    content_digest = check_digest(path, digest, digest_of(content))
     pictures = _read(root, files, skip, size, channels)
     shapes = [pixels.shape for _, pixels in pictures]
     usual = max(shapes, key=shapes.count)
@@ -120,6 +122,6 @@ def folder(
     ]
     if odd:
         others = f"the others are {usual[1]}x{usual[0]}; resize all with --set size=64"
-        raise _complain(root, odd, others)
+        raise _file_errors(root, odd, others)
     stacked = np.stack([pixels for _, pixels in pictures])
-    return Dataset(Pixels(torch.from_numpy(stacked)), digest=found)
+    return Dataset(Pixels(torch.from_numpy(stacked)), digest=content_digest)

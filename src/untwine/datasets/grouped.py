@@ -11,14 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from untwine.data import Dataset, mix
-from untwine.datasets._derived import cells, columns, subset, with_factors
+from untwine.data.dataset import Dataset
+from untwine.data.derived import cell_numbers, columns, open_with_factors, subset
 from untwine.errors import DataError, ParameterError
 from untwine.registry import dataset
 from untwine.schema import Natural, Range
+from untwine.tools.compute import derive_seed
 
 
-class Groups:
+class GroupOrder:
     """Positions of batches that are made of groups of one level.
 
     In each epoch the examples of every level are shuffled and cut into groups, and then the groups
@@ -49,24 +50,26 @@ class Groups:
 
     def at(self, step: int) -> Tensor:
         """(batch,) positions."""
-        epoch, place = divmod(step, self.batches)
+        epoch, number = divmod(step, self.batches)
         if epoch != self._epoch:
-            self._order = torch.from_numpy(self._arranged(epoch)).to(self.device)
+            self._order = torch.from_numpy(self._arrange(epoch)).to(self.device)
             self._epoch = epoch
-        return self._order[place * self.batch : (place + 1) * self.batch]
+        return self._order[number * self.batch : (number + 1) * self.batch]
 
-    def _arranged(self, epoch: int) -> NDArray[np.int64]:
+    def _arrange(self, epoch: int) -> NDArray[np.int64]:
         """The examples of one epoch, group after group."""
-        rng = np.random.default_rng(mix(self.seed, epoch))
+        rng = np.random.default_rng(derive_seed(self.seed, epoch))
         order = rng.permutation(len(self.level))
         order = order[np.argsort(self.level[order], kind="stable")]  # shuffled within each level
         count = np.bincount(self.level)
-        place = np.arange(len(order)) - np.repeat(count.cumsum() - count, count)  # in its level
-        whole = place < np.repeat(count - count % self.members, count)
-        return rng.permutation(order[whole].reshape(-1, self.members)).reshape(-1)
+        rank = np.arange(len(order)) - np.repeat(count.cumsum() - count, count)  # in its level
+        grouped = rank < np.repeat(count - count % self.members, count)
+        return rng.permutation(order[grouped].reshape(-1, self.members)).reshape(-1)
 
 
-def _of_level(of: str, by: str, data: Dataset, cell: NDArray[np.integer], level: int) -> Dataset:
+def _select_level(
+    of: str, by: str, data: Dataset, cell: NDArray[np.integer], level: int
+) -> Dataset:
     """The examples of one level."""
     keep = np.flatnonzero(cell == level)
     if not len(keep):
@@ -106,13 +109,15 @@ def grouped(
             fastest.
         digest: of the files behind the data, filled in by a run.
     """
-    data, factors = with_factors(of, digest)
+    data, factors = open_with_factors(of, digest)
     which = columns(factors, by)
-    cell = cells(data, factors, which)
+    cell = cell_numbers(data, factors, which)
     if level >= 0:
-        most = int(np.prod([factors.sizes[k] for k in which])) - 1
-        if level > most:
-            raise ParameterError(f"grouped.level must be -1 to {most} for {by}, not {level}")
-        data = _of_level(of, by, data, cell, level)
+        last = int(np.prod([factors.sizes[k] for k in which])) - 1
+        if level > last:
+            raise ParameterError(f"grouped.level must be -1 to {last} for {by}, not {level}")
+        data = _select_level(of, by, data, cell, level)
         cell = cell[cell == level]
-    return replace(data, groups=torch.from_numpy(cell), order=partial(Groups, cell, members))
+    return replace(
+        data, groups=torch.from_numpy(cell), batch_order=partial(GroupOrder, cell, members)
+    )

@@ -8,35 +8,29 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from untwine.data import Dataset, Factors
-from untwine.datasets._derived import (
-    cells,
-    column,
-    require_shuffled,
-    subset,
-    with_factors,
-)
+from untwine.data.dataset import Dataset, Factors
+from untwine.data.derived import cell_numbers, column, open_with_factors, require_shuffled, subset
 from untwine.errors import DataError, ParameterError
 from untwine.registry import dataset
 from untwine.schema import Natural, OpenShare
 
-ANY = -1
+ANY = -1  # level
 
 
-def parse(text: str, factors: Factors) -> dict[int, int]:
+def parse_combination(text: str, factors: Factors) -> dict[int, int]:
     """`shape=2+scale` as {factor: level}, −1 where no level is named.
 
-    >>> parse("shape=2+scale", Factors(("shape", "scale"), (3, 6)))
+    >>> parse_combination("shape=2+scale", Factors(("shape", "scale"), (3, 6)))
     {0: 2, 1: -1}
     """
-    asked: dict[int, int] = {}
+    levels: dict[int, int] = {}
     for part in re.split(r"[+,]", text.strip(" ()[]")):
         name, equals, number = part.partition("=")
         k = column(factors, name)
-        if k in asked:
+        if k in levels:
             raise ParameterError(f"held-out.combination names {name.strip()} twice; name it once")
-        asked[k] = _level(factors, k, number.strip()) if equals else ANY
-    return asked
+        levels[k] = _level(factors, k, number.strip()) if equals else ANY
+    return levels
 
 
 def _level(factors: Factors, k: int, text: str) -> int:
@@ -48,24 +42,24 @@ def _level(factors: Factors, k: int, text: str) -> int:
     return int(text)
 
 
-def _chosen(
-    found: NDArray[np.integer],
-    asked: dict[int, int],
+def _select_combinations(
+    combinations: NDArray[np.integer],
+    wanted: dict[int, int],
     factors: Factors,
     share: float,
     seed: int,
 ) -> NDArray[np.integer]:
-    """Which of the combinations that the data has are held out."""
-    sizes = tuple(factors.sizes[k] for k in asked)
-    parts = np.unravel_index(found, sizes)
+    """The combinations to hold out, among those that occur in the data."""
+    sizes = tuple(factors.sizes[k] for k in wanted)
+    parts = np.unravel_index(combinations, sizes)
     fits = [
-        (part == level) | (level == ANY) for part, level in zip(parts, asked.values(), strict=True)
+        (part == level) | (level == ANY) for part, level in zip(parts, wanted.values(), strict=True)
     ]
-    fitting = found[np.all(fits, axis=0)]
-    if ANY not in asked.values():
-        return fitting
-    n = max(1, round(share * len(fitting))) if len(fitting) else 0
-    return np.random.default_rng(seed).choice(fitting, n, replace=False)
+    matching = combinations[np.all(fits, axis=0)]
+    if ANY not in wanted.values():
+        return matching
+    n = max(1, round(share * len(matching))) if len(matching) else 0
+    return np.random.default_rng(seed).choice(matching, n, replace=False)
 
 
 @dataset(
@@ -100,11 +94,11 @@ def held_out(
         seed: of the choice of combinations.
         digest: of the files behind the data, filled in by a run.
     """
-    data, factors = with_factors(of, digest)
+    data, factors = open_with_factors(of, digest)
     require_shuffled(of, data)
-    asked = parse(combination, factors)
-    cell = cells(data, factors, list(asked))
-    out = np.isin(cell, _chosen(np.unique(cell), asked, factors, share, seed))
+    wanted = parse_combination(combination, factors)
+    cell = cell_numbers(data, factors, list(wanted))
+    out = np.isin(cell, _select_combinations(np.unique(cell), wanted, factors, share, seed))
     if out.all() or not out.any():
         what = "every" if out.all() else "no"
         raise DataError(

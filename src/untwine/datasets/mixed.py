@@ -8,22 +8,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from untwine.data import Dataset, Factors, Order, mix
-from untwine.datasets._derived import Joined, Levels, levels, opened
-from untwine.datasets._files import check_digest, digest_of
+from untwine.data.dataset import BatchOrder, Dataset, Factors
+from untwine.data.derived import Joined, Levels, levels, open_dataset
+from untwine.data.files import check_digest, digest_of
 from untwine.errors import DataError
 from untwine.registry import dataset
 from untwine.schema import OpenShare
+from untwine.tools.compute import derive_seed
 
 DOMAIN = "domain"
 
 
 @dataclass(frozen=True)
-class Shares:
-    """Batches of two datasets, those of the first in front; each is drawn in its own order."""
+class MixedOrder:
+    """Batches of two datasets, the first in front; each is drawn in its own order."""
 
-    first: Order
-    second: Order
+    first: BatchOrder
+    second: BatchOrder
     length: int  # of the first dataset
 
     def at(self, step: int) -> Tensor:
@@ -32,14 +33,14 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class SharedOut:
+class MixedOrdering:
     """How batches of two datasets are drawn."""
 
     first: Dataset
     second: Dataset
     share: float
 
-    def __call__(self, batch: int, seed: int, device: torch.device) -> Order:
+    def __call__(self, batch: int, seed: int, device: torch.device) -> BatchOrder:
         k = round(self.share * batch)
         if not 0 < k < batch:
             raise DataError(
@@ -47,23 +48,23 @@ class SharedOut:
                 "choose a larger batch"
             )
         try:
-            first = self.first.batches(k, mix(seed, 0), device)
-            second = self.second.batches(batch - k, mix(seed, 1), device)
+            first = self.first.batches(k, derive_seed(seed, 0), device)
+            second = self.second.batches(batch - k, derive_seed(seed, 1), device)
         except DataError as error:
             raise DataError(
                 f"a batch of {batch} takes {k} examples of the first dataset and {batch - k} of "
                 f"the second: {error}"
             ) from None
-        return Shares(first, second, len(self.first))
+        return MixedOrder(first, second, len(self.first))
 
 
-def _common(first: Dataset, second: Dataset) -> list[tuple[str, int]]:
+def _common_factors(first: Dataset, second: Dataset) -> list[tuple[str, int]]:
     """Names and sizes of the factors that both have."""
     if first.factors is None or second.factors is None:
         return []
     one, other = (
-        list(zip(known.names, known.sizes, strict=True))
-        for known in (first.factors, second.factors)
+        list(zip(factors.names, factors.sizes, strict=True))
+        for factors in (first.factors, second.factors)
     )
     return [factor for factor in one if factor in other and factor[0] != DOMAIN]
 
@@ -75,12 +76,12 @@ def _levels(data: Dataset, names: list[str]) -> Levels:
     return levels(data, data.factors)[:, [data.factors.names.index(name) for name in names]]
 
 
-def domains(first: Dataset, second: Dataset) -> Factors:
+def domain_factors(first: Dataset, second: Dataset) -> Factors:
     """The domain, and the factors that both datasets have, with as many levels."""
-    common = _common(first, second)
+    common = _common_factors(first, second)
     names = [name for name, _ in common]
     sizes = (2, *(size for _, size in common))
-    if _grids(first, second):
+    if _are_equal_grids(first, second):
         return Factors((DOMAIN, *names), sizes)
     labels = np.repeat(np.array([[0], [1]], dtype=np.uint8), [len(first), len(second)], axis=0)
     shared = np.concatenate([_levels(first, names), _levels(second, names)])
@@ -88,7 +89,7 @@ def domains(first: Dataset, second: Dataset) -> Factors:
     return Factors((DOMAIN, *names), sizes, table)
 
 
-def _grids(first: Dataset, second: Dataset) -> bool:
+def _are_equal_grids(first: Dataset, second: Dataset) -> bool:
     """Whether both are full grids of the same factors, which makes a grid of the whole."""
     one, other = first.factors, second.factors
     if one is None or other is None or one.table is not None or other.table is not None:
@@ -97,20 +98,20 @@ def _grids(first: Dataset, second: Dataset) -> bool:
 
 
 def _digest(first: Dataset, second: Dataset) -> str:
-    """Of both, or nothing where neither comes from files of the user's."""
+    """The digest of both, or empty if neither has one."""
     if not first.digest and not second.digest:
         return ""
     return digest_of([("first", first.digest.encode()), ("second", second.digest.encode())])
 
 
 def require_alike(texts: tuple[str, str], first: Dataset, second: Dataset) -> None:
-    """Refuse datasets whose examples one model could not take."""
+    """Refuse datasets whose examples differ in shape or range."""
     if first.shape != second.shape:
         shapes = " and ".join(
             f"{text} {tuple(data.shape)}" for text, data in zip(texts, (first, second), strict=True)
         )
         raise DataError(f"mixed needs examples of one shape, not {shapes}; set their size alike")
-    if first.bounded != second.bounded:
+    if first.in_unit_interval != second.in_unit_interval:
         raise DataError(
             f"mixed cannot join {texts[0]} and {texts[1]}: one lies in [0, 1] and the other does "
             "not; rescale it"
@@ -145,14 +146,14 @@ def mixed(
         share: of the first dataset in every batch; ½ in the paper.
         digest: of the files behind both, filled in by a run.
     """
-    one, other = opened(first), opened(second)
+    one, other = open_dataset(first), open_dataset(second)
     require_alike((first, second), one, other)
-    found = check_digest(f"{first} and {second}", digest, _digest(one, other))
+    content = check_digest(f"{first} and {second}", digest, _digest(one, other))
     return replace(
         one,
         source=Joined(one.source, other.source),
-        factors=domains(one, other),
+        factors=domain_factors(one, other),
         groups=None,
-        order=SharedOut(one, other, share),
-        digest=found,
+        batch_order=MixedOrdering(one, other, share),
+        digest=content,
     )

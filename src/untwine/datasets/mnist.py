@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from untwine.data import Dataset
-from untwine.datasets._idx import idx_dataset, published
+from untwine.data.dataset import Dataset
+from untwine.data.idx import idx_dataset, published_files
 from untwine.registry import dataset
 from untwine.schema import Range
 
-FILES = published(
+FILES = published_files(
     "mnist",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
     (

@@ -8,24 +8,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from untwine.data import Dataset, Factors
-from untwine.datasets._derived import Subset, opened
-from untwine.datasets._digits import labels
+from untwine.data.dataset import Dataset, Factors
+from untwine.data.derived import Subset, labels, open_dataset
 from untwine.errors import DataError, ParameterError
 from untwine.registry import dataset
 from untwine.schema import Share
 
-MOST = 10_000_000  # examples
+MAX_EXAMPLES = 10_000_000  # examples
 
 
-def repeated(digit: NDArray[np.integer], zeros: float) -> NDArray[np.int64]:
+def balance_digits(digit: NDArray[np.integer], zeros: float) -> NDArray[np.int64]:
     """Positions of zeros and ones such that this share are zeros.
 
     Of the digit that is too frequent every example comes once; the other is repeated from its
     beginning. With a share of 0 or 1 only one of them is left.
 
     >>> digit = np.array([0, 1, 1, 1, 7])
-    >>> repeated(digit, 0.5).tolist()
+    >>> balance_digits(digit, 0.5).tolist()
     [0, 0, 0, 1, 2, 3]
     """
     zero, one = np.flatnonzero(digit == 0), np.flatnonzero(digit == 1)
@@ -37,7 +36,7 @@ def repeated(digit: NDArray[np.integer], zeros: float) -> NDArray[np.int64]:
         n_zero, n_one = len(one) * zeros / (1 - zeros), len(one)
     else:
         n_zero, n_one = len(zero), len(zero) * (1 - zeros) / zeros
-    if n_zero + n_one > MOST:
+    if n_zero + n_one > MAX_EXAMPLES:
         raise ParameterError(
             f"a share of {zeros:g} zeros takes {n_zero + n_one:,.0f} examples; choose 0, 1 or a "
             "share further from them"
@@ -68,9 +67,9 @@ def mnist_01(*, of: str = "mnist", zeros: Share = 0.5, digest: str = "") -> Data
         zeros: the share of zeros; the paper learns 0.5, 0.4, 0.25, 0.2 and 0.
         digest: of the files behind the digits, filled in by a run.
     """
-    base = opened(of, digest)
+    base = open_dataset(of, digest)
     _, _, digit = labels(base, of)
-    index = repeated(digit, zeros)
+    index = balance_digits(digit, zeros)
     if not len(index):
         raise DataError(f"{of} has no zeros or no ones")
     table = digit[index].astype(np.uint8)[:, None]
@@ -79,5 +78,5 @@ def mnist_01(*, of: str = "mnist", zeros: Share = 0.5, digest: str = "") -> Data
         source=Subset(base.source, torch.from_numpy(index)),
         factors=Factors(("digit",), (2,), table),
         groups=None,
-        order=None,
+        batch_order=None,
     )

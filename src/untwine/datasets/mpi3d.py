@@ -15,9 +15,9 @@ import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from untwine.data import Dataset, Factors, Pixels
-from untwine.datasets._files import File, check_digest, digest_of_files, existing, obtain
-from untwine.datasets._pictures import streamed
+from untwine.data.dataset import Dataset, Factors, Pixels
+from untwine.data.files import File, open_files
+from untwine.data.pictures import stream_pictures
 from untwine.errors import DataError
 from untwine.registry import dataset
 
@@ -42,7 +42,7 @@ FILES = {
 
 
 @contextmanager
-def _images(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...]]]:
+def _open_images(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...]]]:
     """The images of an archive, opened behind the header of their array, and their shape."""
     try:
         archive = zipfile.ZipFile(path)
@@ -74,7 +74,7 @@ def _shape(stream: IO[bytes], path: Path) -> tuple[int, ...]:
 
 def _blocks(path: Path) -> Iterator[NDArray[np.uint8]]:
     """The images in order, a block at a time."""
-    with _images(path) as (stream, (n, *rest)):
+    with _open_images(path) as (stream, (n, *rest)):
         for start in range(0, n, BLOCK):
             count = min(BLOCK, n - start)
             yield _block(stream, path, (count, *rest))
@@ -121,11 +121,10 @@ def mpi3d(
         path: the file, mpi3d_toy.npz or one of its kind; downloaded to the cache when empty.
         digest: of the file, filled in by a run that names a path.
     """
-    file = existing(path, "file of MPI3D") if path else obtain("mpi3d", [FILES[variant]])[0]
-    if not file.is_file():
-        raise DataError(f"{path} is not a file; name the file mpi3d_toy.npz or one of its kind")
-    found = check_digest(path, digest, digest_of_files([file]))
-    with _images(file) as (_, shape):
-        values = streamed("mpi3d", found, shape, lambda: _blocks(file))
+    hint = "name the file mpi3d_toy.npz or one of its kind"
+    published = [FILES[variant]]
+    files = open_files("mpi3d", published, path, digest, kind="file of MPI3D", file_hint=hint)
+    with _open_images(files.root) as (_, shape):
+        images = stream_pictures("mpi3d", files.digest, shape, lambda: _blocks(files.root))
     factors = Factors(NAMES, GRIDS[shape[0]])
-    return Dataset(Pixels(torch.from_numpy(values)), factors, digest=found if path else "")
+    return Dataset(Pixels(torch.from_numpy(images)), factors, digest=files.recorded)

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from untwine.data import Dataset
-from untwine.datasets._variants import InColour, base
+from untwine.data.dataset import Dataset
+from untwine.datasets._variants import InColour, base_sprites
 from untwine.registry import dataset
 from untwine.schema import Range
 
@@ -49,5 +49,5 @@ def noisy_dsprites(
         path: the published file, with of=dsprites; downloaded to the cache when empty.
         digest: of the file, filled in by a run that names a path.
     """
-    data = base("noisy-dsprites", of, size, path, digest)
+    data = base_sprites("noisy-dsprites", of, size, path, digest)
     return replace(data, source=Noisy(data.source))

@@ -10,17 +10,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from untwine.data import Dataset
-from untwine.datasets._files import (
+from untwine.data.dataset import Dataset
+from untwine.data.files import (
     cache_directory,
     check_digest,
     digest_of,
     digest_of_files,
-    existing,
+    existing_path,
 )
-from untwine.datasets._variants import InColour, base, crops, painted, pictured
+from untwine.datasets._variants import InColour, base_sprites, random_crops, read_painting
 from untwine.datasets.sprites import FACTORS
 from untwine.registry import dataset
+from untwine.renderers.painting import paint_fjord
 from untwine.schema import Range
 
 PAINTING = "the_scream.jpg"  # in the cache; any picture of it will do
@@ -33,7 +34,7 @@ class Screaming(InColour):
     painting: Tensor  # (H, W, 3) in [0, 1]
 
     def take(self, index: Tensor) -> Tensor:
-        background = crops(self.painting, self.shape[-1], len(index))
+        background = random_crops(self.painting, self.shape[-1], len(index))
         background.add_(torch.rand(len(index), 3, 1, 1, device=index.device)).div_(2)
         return background.sub_(self.sprites.take(index)).abs_()
 
@@ -43,10 +44,10 @@ class Screaming(InColour):
 
 def _painting(path: str, size: int) -> tuple[NDArray[np.uint8], str]:
     """The picture and its digest."""
-    file = existing(path, "picture") if path else cache_directory() / PAINTING
+    file = existing_path(path, "picture") if path else cache_directory() / PAINTING
     if path or file.is_file():
-        return pictured(file, size), digest_of_files([file])
-    return painted(size), "painted"
+        return read_painting(file, size), digest_of_files([file])
+    return paint_fjord(size), "painted"
 
 
 @dataset(
@@ -81,9 +82,9 @@ def scream_dsprites(
         path: the published file, with of=dsprites; downloaded to the cache when empty.
         digest: of painting and file, filled in by a run.
     """
-    data = base("scream-dsprites", of, size, path, "")
-    picture, known = _painting(painting, size)
-    found = digest_of([("sprites", data.digest.encode()), ("painting", known.encode())])
-    check_digest(painting or str(cache_directory() / PAINTING), digest, found)
+    data = base_sprites("scream-dsprites", of, size, path, "")
+    picture, picture_digest = _painting(painting, size)
+    both = digest_of([("sprites", data.digest.encode()), ("painting", picture_digest.encode())])
+    check_digest(painting or str(cache_directory() / PAINTING), digest, both)
     scene = torch.from_numpy(picture.astype(np.float32) / 255)
-    return replace(data, source=Screaming(data.source, scene), digest=found)
+    return replace(data, source=Screaming(data.source, scene), digest=both)

@@ -12,16 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from untwine.data import Dataset, Factors, Pixels
-from untwine.datasets._files import (
-    File,
-    cached,
-    check_digest,
-    digest_of_files,
-    existing,
-    obtain,
-)
-from untwine.datasets._pictures import grid_or_table, streamed
+from untwine.data.dataset import Dataset, Factors, Pixels
+from untwine.data.files import File, cached_arrays, open_files
+from untwine.data.pictures import grid_or_table, stream_pictures
 from untwine.errors import DataError
 from untwine.registry import dataset
 
@@ -45,7 +38,7 @@ FILES = (
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[h5py.File]:
+def _open(path: Path) -> Iterator[h5py.File]:
     import h5py
 
     try:
@@ -67,7 +60,7 @@ def _levels(labels: NDArray[np.floating]) -> NDArray[np.int64]:
     """(N, 6) values of the factors to their levels."""
     low, high = np.array(RANGES, dtype=np.float64).T
     steps = (labels - low) / (high - low) * (np.array(FACTORS.sizes) - 1)
-    with np.errstate(invalid="ignore"):  # what is not a number becomes a level that there is not
+    with np.errstate(invalid="ignore"):  # NaN becomes a level out of range
         table = np.rint(steps).astype(np.int64)
     outside = (table < 0).any() or (table >= FACTORS.sizes).any()
     if outside or np.abs(steps - table).max(initial=0) > 1e-3:
@@ -75,9 +68,9 @@ def _levels(labels: NDArray[np.floating]) -> NDArray[np.int64]:
     return table
 
 
-def _table(path: Path) -> dict[str, NDArray[Any]]:
-    """The levels of every image."""
-    with _opened(path) as file:
+def _read_levels(path: Path) -> dict[str, NDArray[Any]]:
+    """The levels of every image, and the shape of the images."""
+    with _open(path) as file:
         images, labels = _array(file, "images"), _array(file, "labels")
         square = len(images.shape) == 4 and images.shape[1] == images.shape[2]
         if not square or images.shape[3] != 3 or images.dtype != np.uint8:
@@ -99,7 +92,7 @@ def _table(path: Path) -> dict[str, NDArray[Any]]:
 
 def _blocks(path: Path) -> Iterator[NDArray[np.uint8]]:
     """The images in order, in whole chunks of the file, each of which is unpacked once."""
-    with _opened(path) as file:
+    with _open(path) as file:
         images = _array(file, "images")
         chunk = images.chunks[0] if images.chunks else 1
         step = chunk * math.ceil(BLOCK / chunk)
@@ -133,12 +126,10 @@ def shapes3d(*, path: str = "", digest: str = "") -> Dataset:
         path: the file 3dshapes.h5; downloaded to the cache when empty.
         digest: of the file, filled in by a run that names a path.
     """
-    file = existing(path, "file of 3D Shapes") if path else obtain("shapes3d", FILES)[0]
-    if not file.is_file():
-        raise DataError(f"{path} is not a file; name the file 3dshapes.h5")
-    found = check_digest(path, digest, digest_of_files([file]))
-    known = cached("shapes3d-levels", found, lambda: _table(file))
-    shape = tuple(int(n) for n in known["shape"])
-    values = streamed("shapes3d", found, shape, lambda: _blocks(file))
-    factors = grid_or_table(FACTORS.names, FACTORS.sizes, known["levels"])
-    return Dataset(Pixels(torch.from_numpy(values)), factors, digest=found if path else "")
+    kind, hint = "file of 3D Shapes", "name the file 3dshapes.h5"
+    files = open_files("shapes3d", FILES, path, digest, kind=kind, file_hint=hint)
+    labels = cached_arrays("shapes3d-levels", files.digest, lambda: _read_levels(files.root))
+    shape = tuple(int(n) for n in labels["shape"])
+    images = stream_pictures("shapes3d", files.digest, shape, lambda: _blocks(files.root))
+    factors = grid_or_table(FACTORS.names, FACTORS.sizes, labels["levels"])
+    return Dataset(Pixels(torch.from_numpy(images)), factors, digest=files.recorded)

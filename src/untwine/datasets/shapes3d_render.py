@@ -11,9 +11,9 @@ from typing import Annotated, Self
 import torch
 from torch import Tensor
 
-from untwine.data import Dataset, Factors
-from untwine.datasets import _scene
+from untwine.data.dataset import Dataset, Factors
 from untwine.registry import dataset
+from untwine.renderers import room
 from untwine.schema import Range
 
 FACTORS = Factors(
@@ -33,20 +33,20 @@ def weights(size: int) -> Tensor:
     The first axis runs over scale, shape and orientation, the last fastest.
     """
     angles = torch.linspace(-math.pi / 6, math.pi / 6, ORIENTATIONS, dtype=torch.float64)
-    dark = [_scene.shadow(cast, torch.float64) for cast in _scene.SOLIDS]
+    dark = [room.shadow(cast, torch.float64) for cast in room.SOLIDS]
     # One camera at a time, so that memory stays small.
-    drawn = [_seen_from(_scene.views(angle[None], size), dark, size) for angle in angles]
+    drawn = [_render_view(room.views(angle[None], size), dark, size) for angle in angles]
     return torch.cat(drawn, 1).flatten(0, 1)
 
 
-def _seen_from(view: _scene.View, dark: list[Tensor], size: int) -> Tensor:
+def _render_view(view: room.View, dark: list[Tensor], size: int) -> Tensor:
     """(32, 1, 4, size * size) bytes: all scales and shapes from one camera."""
-    empty = _scene.room(view)
+    empty = room.room(view)
     return torch.stack(
         [
-            _scene.pixels(_scene.furnished(empty, view, cast, dark[shape], scale), size)
+            room.pixels(room.add_solid(empty, view, cast, dark[shape], scale), size)
             for scale in torch.linspace(0.75, 1.25, SCALES).tolist()
-            for shape, cast in enumerate(_scene.SOLIDS)
+            for shape, cast in enumerate(room.SOLIDS)
         ]
     )
 

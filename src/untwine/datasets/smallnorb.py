@@ -15,16 +15,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from untwine.data import Dataset, Factors, Pixels
-from untwine.datasets._files import File, check_digest, digest_of_files, existing, obtain
-from untwine.datasets._pictures import grid_or_table, shrunk, streamed
+from untwine.data.dataset import Dataset, Factors, Pixels
+from untwine.data.files import File, open_files
+from untwine.data.pictures import grid_or_table, shrink, stream_pictures
 from untwine.errors import DataError
 from untwine.registry import dataset
 from untwine.schema import Range
 
 FACTORS = Factors(("category", "elevation", "azimuth", "lighting"), (5, 9, 18, 6))
 CHUNKS = ("5x46789x9x18x6x2x96x96-training", "5x01235x9x18x6x2x96x96-testing")
-KINDS = {507333717: "u1", 507333716: "<i4", 507333713: "<f4", 507333715: "<f8"}
+DTYPES = {507333717: "u1", 507333716: "<i4", 507333713: "<f4", 507333715: "<f8"}
 SIDE = 96
 BLOCK = 1024
 URL = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small"
@@ -49,27 +49,27 @@ PUBLISHED = {  # checksum and size of the compressed files
     ),
 }
 FILES = tuple(
-    File(f"smallnorb-{part}.mat.gz", f"{URL}/smallnorb-{part}.mat.gz", f"sha256:{known}", size)
-    for part, (known, size) in PUBLISHED.items()
+    File(f"smallnorb-{part}.mat.gz", f"{URL}/smallnorb-{part}.mat.gz", f"sha256:{sha256}", size)
+    for part, (sha256, size) in PUBLISHED.items()
 )
 
 
 @contextmanager
-def _matrix(path: Path) -> Iterator[tuple[IO[bytes], np.dtype, tuple[int, ...]]]:
+def _open_matrix(path: Path) -> Iterator[tuple[IO[bytes], np.dtype, tuple[int, ...]]]:
     """A binary matrix opened behind its header, with its type and shape."""
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         with cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if packed else raw as stream:
             magic, dimensions = struct.unpack("<ii", _bytes(stream, 8, path))
-            if magic not in KINDS or not 1 <= dimensions <= 8:
+            if magic not in DTYPES or not 1 <= dimensions <= 8:
                 raise DataError(
                     f"{path} is not a binary matrix of smallNORB: it begins with {magic}, not "
                     "507333717 (bytes) or 507333716 (whole numbers)"
                 )
             count = max(3, dimensions)  # at least three sizes are written, the rest of them ones
             sizes = struct.unpack(f"<{count}i", _bytes(stream, 4 * count, path))
-            yield stream, np.dtype(KINDS[magic]), sizes[:dimensions]
+            yield stream, np.dtype(DTYPES[magic]), sizes[:dimensions]
 
 
 def _bytes(stream: IO[bytes], count: int, path: Path) -> bytes:
@@ -84,53 +84,54 @@ def _bytes(stream: IO[bytes], count: int, path: Path) -> bytes:
 
 def _numbers(path: Path, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """All numbers of a small matrix."""
-    with _matrix(path) as (stream, dtype, found):
-        _expect(path, dtype.kind == "i" and found == shape, f"whole numbers {shape}", dtype, found)
+    with _open_matrix(path) as (stream, dtype, actual):
+        valid = dtype.kind == "i" and actual == shape
+        _expect(path, valid, f"whole numbers {shape}", dtype, actual)
         content = _bytes(stream, dtype.itemsize * math.prod(shape), path)
     return np.frombuffer(content, dtype).reshape(shape).astype(np.int64)
 
 
-def _expect(path: Path, right: bool, wanted: str, dtype: np.dtype, found: tuple[int, ...]) -> None:
-    if not right:
-        raise DataError(f"{path} must hold {wanted}, not {dtype} {found}")
+def _expect(path: Path, valid: bool, wanted: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    if not valid:
+        raise DataError(f"{path} must hold {wanted}, not {dtype} {shape}")
 
 
 def _count(path: Path) -> int:
     """The number of pairs of images in a matrix."""
-    with _matrix(path) as (_, dtype, found):
-        right = dtype == np.uint8 and len(found) == 4 and found[1:] == (2, SIDE, SIDE)
-        _expect(path, right, f"bytes (24300, 2, {SIDE}, {SIDE})", dtype, found)
-        return found[0]
+    with _open_matrix(path) as (_, dtype, shape):
+        valid = dtype == np.uint8 and len(shape) == 4 and shape[1:] == (2, SIDE, SIDE)
+        _expect(path, valid, f"bytes (24300, 2, {SIDE}, {SIDE})", dtype, shape)
+        return shape[0]
 
 
 def _images(path: Path, size: int) -> Iterator[NDArray[np.uint8]]:
-    """Blocks (B, size, size, 1) of what the first camera saw."""
-    with _matrix(path) as (stream, _, found):
-        for start in range(0, found[0], BLOCK):
-            count = min(BLOCK, found[0] - start)
+    """Blocks (B, size, size, 1) of the first camera's images."""
+    with _open_matrix(path) as (stream, _, (n, *_)):
+        for start in range(0, n, BLOCK):
+            count = min(BLOCK, n - start)
             content = _bytes(stream, count * 2 * SIDE * SIDE, path)
             pairs = np.frombuffer(content, np.uint8).reshape(count, 2, SIDE, SIDE)
-            yield np.stack([shrunk(image, size) for image in pairs[:, 0]])
+            yield np.stack([shrink(image, size) for image in pairs[:, 0]])
 
 
 def _levels(category: Path, info: Path, count: int) -> NDArray[np.int64]:
     """(N, 4) category, elevation, azimuth and lighting; the instance is left out."""
-    kind, facts = _numbers(category, (count,)), _numbers(info, (count, 4))
-    table = np.stack([kind, facts[:, 1], facts[:, 2] // 2, facts[:, 3]], axis=1)
+    kind, pose = _numbers(category, (count,)), _numbers(info, (count, 4))
+    table = np.stack([kind, pose[:, 1], pose[:, 2] // 2, pose[:, 3]], axis=1)
     if (table < 0).any() or (table >= FACTORS.sizes).any():
         raise DataError(f"{category} and {info} hold levels that smallNORB does not have")
     return table
 
 
-def _files(folder: Path) -> list[Path]:
+def _matrices(folder: Path) -> list[Path]:
     """The six matrices in a folder, compressed or not, in the order of FILES."""
-    found: list[Path] = []
+    matrices: list[Path] = []
     for file in FILES:
         places = [folder / file.name, folder / file.name.removesuffix(".gz")]
-        found += [path for path in places if path.is_file()][:1]
+        matrices += [path for path in places if path.is_file()][:1]
         if not any(path.is_file() for path in places):
             raise DataError(f"{folder} lacks {places[1].name} or {places[0].name}")
-    return found
+    return matrices
 
 
 @dataset(
@@ -143,12 +144,7 @@ def _files(folder: Path) -> list[Path]:
     files=FILES,
     standin="shapes3d-render",
     examples="48,600 of 1x64x64",
-    factors=(
-        "category",
-        "elevation",
-        "azimuth",
-        "lighting",
-    ),
+    factors=FACTORS.names,
 )
 def smallnorb(
     *, size: Annotated[int, Range(16, SIDE)] = 64, path: str = "", digest: str = ""
@@ -165,9 +161,9 @@ def smallnorb(
         path: the folder with the six .mat or .mat.gz files; downloaded to the cache when empty.
         digest: of the files, filled in by a run that names a path.
     """
-    files = _files(existing(path, "folder of smallNORB")) if path else obtain("smallnorb", FILES)
-    found = check_digest(path, digest, digest_of_files(files))
-    chunks = [files[:3], files[3:]]
+    kind = "folder of smallNORB"
+    files = open_files("smallnorb", FILES, path, digest, kind=kind, select=_matrices)
+    chunks = [files.paths[:3], files.paths[3:]]
     counts = [_count(images) for images, _, _ in chunks]
     table = np.concatenate(
         [
@@ -175,11 +171,11 @@ def smallnorb(
             for (_, category, info), count in zip(chunks, counts, strict=True)
         ]
     )
-    values = streamed(
+    values = stream_pictures(
         "smallnorb",
-        f"{found}-{size}",
+        f"{files.digest}-{size}",
         (sum(counts), size, size, 1),
         lambda: (block for images, _, _ in chunks for block in _images(images, size)),
     )
     factors = grid_or_table(FACTORS.names, FACTORS.sizes, table)
-    return Dataset(Pixels(torch.from_numpy(values)), factors, digest=found if path else "")
+    return Dataset(Pixels(torch.from_numpy(values)), factors, digest=files.recorded)

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 import torch
 from torch import Tensor
 
-from untwine.data import Dataset, Factors
+from untwine.data.dataset import Dataset, Factors
 from untwine.registry import dataset
 from untwine.schema import Range
 
@@ -62,7 +62,7 @@ class Sprites:
 
     def take(self, index: Tensor) -> Tensor:
         """(B,) positions in the grid to (B, 1, size, size) zeros and ones."""
-        asked, index = index.device, index.to(self.edges.device)
+        device, index = index.device, index.to(self.edges.device)
         n, size = len(index), self.size
         pose = index // PLACES
         row, column = self._crossings(pose, self._centres(index))
@@ -71,7 +71,7 @@ class Sprites:
         flips = torch.zeros(n * size * (size + 1), dtype=torch.uint8, device=index.device)
         flips.scatter_add_(0, place, torch.ones_like(place, dtype=torch.uint8))
         parity = flips.view(n, 1, size, size + 1)[..., :size].cumsum(-1, dtype=torch.uint8) & 1
-        return parity.float().to(asked)
+        return parity.float().to(device)
 
     def _centres(self, index: Tensor) -> Tensor:
         """(B,) -> (B, 4) the sprite's centre as x, y, x, y."""

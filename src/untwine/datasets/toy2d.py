@@ -9,11 +9,11 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from untwine.data import Dataset, Factors, from_arrays
+from untwine.data.arrays import from_arrays
+from untwine.data.dataset import Dataset, Factors
 from untwine.errors import ParameterError
 from untwine.registry import dataset
-from untwine.schema import Count, Natural, NonNegative, Positive, Range
-from untwine.toys import (
+from untwine.renderers.outlines import (
     SIZE,
     SQUARE,
     STAR,
@@ -23,6 +23,7 @@ from untwine.toys import (
     on_infinity,
     on_polygon,
 )
+from untwine.schema import Count, Natural, NonNegative, Positive, Range
 
 MIAO = {
     "paper": "Miao et al., 2022",
@@ -33,18 +34,18 @@ MIAO = {
 }
 
 
-def _on(outline: Callable[[Points], Points], count: int, seed: int) -> Dataset:
+def _sample_outline(outline: Callable[[Points], Points], count: int, seed: int) -> Dataset:
     """Points at random places of an outline."""
     return from_arrays(outline(np.random.default_rng(seed).random(count)))
 
 
-def _shared_out(weights: tuple[int, ...], count: int) -> NDArray[np.int64]:
+def _assign(weights: tuple[int, ...], count: int) -> NDArray[np.int64]:
     """(count,) indices in the proportions of the weights, exact to one."""
     ends = np.cumsum(weights) / sum(weights)
     return np.searchsorted(np.round(ends * count), np.arange(count), side="right")
 
 
-def _labelled(points: Points, name: str, levels: NDArray[np.int64], size: int) -> Dataset:
+def _with_factor(points: Points, name: str, levels: NDArray[np.int64], size: int) -> Dataset:
     """Points with one factor."""
     table = levels[:, None].astype(np.min_scalar_type(size))
     return replace(from_arrays(points), factors=Factors((name,), (size,), table))
@@ -60,7 +61,7 @@ def circle(*, count: Count = 10_000, seed: Natural = 0) -> Dataset:
         count: number of points.
         seed: of their places.
     """
-    return _on(on_circle, count, seed)
+    return _sample_outline(on_circle, count, seed)
 
 
 @dataset(title="Square", **MIAO)
@@ -73,7 +74,7 @@ def square(*, count: Count = 10_000, seed: Natural = 0) -> Dataset:
         count: number of points.
         seed: of their places.
     """
-    return _on(lambda t: on_polygon(t, SQUARE), count, seed)
+    return _sample_outline(lambda t: on_polygon(t, SQUARE), count, seed)
 
 
 @dataset(title="Star", **MIAO)
@@ -87,7 +88,7 @@ def star(*, count: Count = 10_000, seed: Natural = 0) -> Dataset:
         count: number of points.
         seed: of their places.
     """
-    return _on(lambda t: on_polygon(t, STAR), count, seed)
+    return _sample_outline(lambda t: on_polygon(t, STAR), count, seed)
 
 
 @dataset(title="Infinity", **MIAO)
@@ -100,7 +101,7 @@ def infinity(*, count: Count = 10_000, seed: Natural = 0) -> Dataset:
         count: number of points.
         seed: of their places.
     """
-    return _on(on_infinity, count, seed)
+    return _sample_outline(on_infinity, count, seed)
 
 
 @dataset(title="Clusters", **MIAO)
@@ -126,10 +127,10 @@ def clusters(
     """
     if not sum(proportions):
         raise ParameterError("clusters.proportions must name at least one weight above 0")
-    cluster = _shared_out(proportions, count)
+    cluster = _assign(proportions, count)
     noise = np.random.default_rng(seed).standard_normal((count, 2))
     points = centres(len(proportions), radius)[cluster] + spread * noise
-    return _labelled(points, "cluster", cluster, len(proportions))
+    return _with_factor(points, "cluster", cluster, len(proportions))
 
 
 @dataset(title="Cross", **MIAO)
@@ -145,7 +146,7 @@ def cross(*, spread: NonNegative = 0.05, count: Count = 10_000, seed: Natural = 
         count: number of points.
         seed: of their places.
     """
-    axis = _shared_out((1, 1), count)
+    axis = _assign((1, 1), count)
     noise = np.random.default_rng(seed).standard_normal((count, 2))
     points = noise * np.where(axis[:, None] == np.arange(2), 1.0, spread)
-    return _labelled(points, "axis", axis, 2)
+    return _with_factor(points, "axis", axis, 2)

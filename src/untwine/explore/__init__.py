@@ -1,12 +1,20 @@
-"""The explorer: a page in the browser that shows what the latents of runs hold.
+"""The explorer: a page in the browser that shows what the latents of runs encode.
 
-look.py      what can be seen of one run, computed on first use; knows nothing of the web.
-             It stands on subject.py (a run with a sample of its data), handle.py (a model for many
-             threads), facts.py, spaces.py, tiles.py (pictures), uploads.py and kept.py
-place.py     which runs and studies may be looked at, with tables.py
-answers.py   the shapes of the server's answers
-server.py    looks as a small web service, and the page; guard.py says who may ask, manual.py
-             describes the service
-export.py    a static copy of the page and of the answers it needs
-page/        the page: plain HTML, CSS and JavaScript, no build step
+gallery.py    the runs and studies that the explorer serves
+view.py       views of one run, computed on first use; no web code
+sample.py     a run with a sample of its data, which every view is made of
+model.py      a model with its data that many threads may use
+summaries.py  descriptions of a run: its latents, clusters and scores
+answers.py    the data types of the server's answers
+memo.py       a thread-safe LRU cache that computes each key once
+spaces.py     codes in two dimensions, and what distinguishes a selection
+tables.py     the runs of a study as a table, and the figures of its report
+plane.py      points of the plane drawn as images
+uploads.py    a picture file made to fit a model
+server.py     the web service: views as JSON and PNG, and the page
+serving.py    the command's side of the server: socket, token, browser
+security.py   access control before every request: host, token, size
+export.py     a static copy of the page and of the answers it needs
+constants.py  numbers that the page and the Python side share
+page/         the page: plain HTML, CSS and JavaScript, no build step
 """

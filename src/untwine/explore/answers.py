@@ -1,4 +1,4 @@
-"""The shapes of the server's answers. A picture inside an answer is a data: address."""
+"""The data types of the server's answers. A picture inside an answer is a data: URL."""
 
 from __future__ import annotations
 
@@ -6,39 +6,40 @@ from pydantic import BaseModel
 
 
 class RunLine(BaseModel):
-    """A run in the list of all."""
+    """A run in the list of runs."""
 
     name: str
     model: str
     data: str
     seed: int
     steps: int
-    state: str  # "finished", or how far it is; only finished runs can be looked at
+    state: str  # "finished", or the progress; only finished runs can be opened
     scores: dict[str, float]
 
 
-class LatentFacts(BaseModel):
-    """One latent: a number of the code z."""
+class LatentSummary(BaseModel):
+    """One latent: a dimension of the code z."""
 
     number: int
     part: str  # the latent variable it belongs to: "z", "style", "content", "beta"
-    nats: float  # what it says of an example on average
+    nats: float  # mean information about an example
+    exact: bool  # whether nats is the mean KL to the prior, or an estimate
     active: bool
     factor: str  # the factor it knows most of, or ""
     share: float  # of that factor's entropy
-    low: float  # where its slider and traversal begin
-    high: float  # and end
+    low: float  # start of its slider and traversal
+    high: float  # end
 
 
-class FactorFacts(BaseModel):
+class FactorSummary(BaseModel):
     """One factor of the data."""
 
     name: str
     levels: int
 
 
-class Facts(BaseModel):
-    """What a page must know of a run before it shows anything."""
+class RunSummary(BaseModel):
+    """The description of a run that every view of the page needs."""
 
     name: str
     title: str
@@ -48,11 +49,11 @@ class Facts(BaseModel):
     command: str
     shape: list[int]  # of an example: (C, H, W), or (D,) for vectors
     tile: list[int] = []  # height and width of an example in pictures; none for most vectors
-    latents: list[LatentFacts]  # the one that says most first
-    factors: list[FactorFacts]
-    clusters: int  # 0 for a model without
+    latents: list[LatentSummary]  # most informative first
+    factors: list[FactorSummary]
+    clusters: int  # 0 for a model without clusters
     shared: int  # latents that a group shares; 0 for a model without groups
-    examples: int  # in the sample of the data that is looked at
+    examples: int  # in the sample of the data
 
 
 class Example(BaseModel):
@@ -66,12 +67,12 @@ class Start(BaseModel):
     """A code to start from."""
 
     code: list[float]
-    picture: str  # the image it was read from; "" for a draw from the prior
-    note: str  # what was done to an uploaded picture, or ""
+    picture: str  # the encoded image; "" for a draw from the prior
+    note: str  # changes made to an uploaded picture, or ""
 
 
 class Reconstruction(BaseModel):
-    """An example and how far off the model is."""
+    """An example with its reconstruction error."""
 
     index: int
     levels: dict[str, int]
@@ -79,16 +80,16 @@ class Reconstruction(BaseModel):
 
 
 class Cluster(BaseModel):
-    """One cluster of a model that has them."""
+    """One cluster of a model."""
 
     number: int
     share: float  # of the examples
     members: list[int]  # the first few examples
-    most: list[str]  # what its members have in common: "digit = 3 (92 %)"
+    most: list[str]  # levels that its members have in common: "digit = 3 (92 %)"
 
 
 class Colouring(BaseModel):
-    """A way to colour points: the level of every point."""
+    """A way to colour points: the level of each point."""
 
     name: str
     levels: list[int]
@@ -98,8 +99,8 @@ class Colouring(BaseModel):
 class Space(BaseModel):
     """Codes of examples in two dimensions."""
 
-    across: str  # what the axes are
-    up: str
+    across: str  # label of the horizontal axis
+    up: str  # label of the vertical axis
     index: list[int]
     x: list[float]
     y: list[float]
@@ -116,7 +117,7 @@ class FactorDifference(BaseModel):
 
 
 class LatentDifference(BaseModel):
-    """How far the mean of a latent in a selection is from that of all points."""
+    """The difference between a latent's mean in a selection and in all points."""
 
     number: int
     mean: float
@@ -125,32 +126,32 @@ class LatentDifference(BaseModel):
 
 
 class Selection(BaseModel):
-    """What selected points have in common."""
+    """What distinguishes selected points."""
 
     count: int
     picture: str  # their mean image
-    factors: list[FactorDifference]  # the most telling first
+    factors: list[FactorDifference]  # largest difference first
     latents: list[LatentDifference]
 
 
 class ScoreLine(BaseModel):
-    """A score between what other codes would get."""
+    """A score with those of reference codes."""
 
     name: str  # as in scores.json: "mig", "dci.completeness"
     title: str
     value: float
-    better: str  # "higher" or "lower"; "" for what is no score itself, such as a standard error
+    better: str  # "higher" or "lower"; "" for values that are not scores, such as a standard error
     references: dict[str, float]  # perfect, rotated, random
 
 
 class FactorTable(BaseModel):
-    """What every latent knows of every factor, and the scores that were kept."""
+    """What every latent knows of every factor, and the stored scores."""
 
     factors: list[str]
-    latents: list[int]  # rows, as in Facts
+    latents: list[int]  # rows, as in RunSummary
     matrix: list[list[float]]  # shares of a factor's entropy
     scores: list[ScoreLine]
-    note: str  # what to do when there are no factors or no scores, or ""
+    note: str  # what to do if there are no factors or no scores, or ""
 
 
 class StudyFigure(BaseModel):
@@ -161,13 +162,13 @@ class StudyFigure(BaseModel):
     note: str
 
 
-class Study(BaseModel):
-    """The runs of a study, or of everything that is looked at, as a table."""
+class StudyTable(BaseModel):
+    """The runs of a study, or all runs, as a table."""
 
     title: str
     columns: list[str]
     rows: list[list[str | float | None]]
-    runs: list[str]  # by row the name of its run, "" where it cannot be looked at
+    runs: list[str]  # the name of each row's run, "" if it cannot be opened
 
 
 class Problem(BaseModel):

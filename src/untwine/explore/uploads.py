@@ -1,4 +1,4 @@
-"""A picture from anywhere, made to fit what a model takes."""
+"""A picture file made to fit a model."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
-MOST_PIXELS = 40_000_000
+MAX_UPLOAD_PIXELS = 40_000_000
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 KINDS = "a PNG, JPEG, GIF, WebP, BMP or TIFF file"
 
 
-def fitted(content: bytes, shape: torch.Size) -> tuple[Tensor, str]:
-    """(C, H, W) numbers in [0, 1] of a picture file, and in words what was done to it.
+def fit_to_model(content: bytes, shape: torch.Size) -> tuple[Tensor, str]:
+    """Return (C, H, W) pixels in [0, 1] of a picture file, and a note on the changes made.
 
-    Turned upright, its middle cut out in the proportions of the model's images, and resized.
+    The picture is turned upright, cropped to the proportions of the model's images and resized.
     """
     channels, height, width = shape
     if channels not in MODES:
@@ -32,28 +32,28 @@ def fitted(content: bytes, shape: torch.Size) -> tuple[Tensor, str]:
             f"this model takes images of {channels} channels, which no picture file has; "
             "start from an example instead"
         )
-    image = _read(content)
+    image = _read_image(content)
     done: list[str] = []
-    image = _upright(image, done)
-    image = _cropped(image, height, width, done)
-    image = _in_mode(image, MODES[channels], done)
+    image = _apply_orientation(image, done)
+    image = _crop(image, height, width, done)
+    image = _convert(image, MODES[channels], done)
     if image.size != (width, height):
         done.append(f"resized from {image.width} × {image.height} to {width} × {height} pixels")
-        image = _resized(image, width, height)
+        image = _resize(image, width, height)
     pixels = np.array(image, np.float32).reshape(height, width, channels) / 255
-    note = f"The picture was {_listed(done)}." if done else ""
+    note = f"The picture was {_list_words(done)}." if done else ""
     return torch.from_numpy(pixels).permute(2, 0, 1).contiguous(), note
 
 
-def _read(content: bytes) -> Image:
-    """The first picture of a file."""
+def _read_image(content: bytes) -> Image:
+    """The first image of a picture file."""
     from PIL import Image, UnidentifiedImageError
 
     if not content:
         raise DataError(f"the upload is empty; choose {KINDS}")
     try:
         image = Image.open(io.BytesIO(content), formats=FORMATS)
-        if image.width * image.height > MOST_PIXELS:
+        if image.width * image.height > MAX_UPLOAD_PIXELS:
             raise DataError(_too_large(f"{image.width} × {image.height} pixels"))
         image.load()
     except DataError:
@@ -67,26 +67,26 @@ def _read(content: bytes) -> Image:
     return image
 
 
-def _too_large(found: str) -> str:
-    return f"the picture has {found}; choose one of at most {MOST_PIXELS // 10**6} million"
+def _too_large(size: str) -> str:
+    return f"the picture has {size}; choose one of at most {MAX_UPLOAD_PIXELS // 10**6} million"
 
 
-def _upright(image: Image, done: list[str]) -> Image:
-    """Turned as its camera says."""
+def _apply_orientation(image: Image, done: list[str]) -> Image:
+    """Turn an image upright as its metadata says."""
     from PIL import ExifTags, ImageOps
 
     try:
         turned = image.getexif().get(ExifTags.Base.Orientation, 1) not in (0, 1)
         upright = ImageOps.exif_transpose(image)
-    except Exception:  # damaged facts about a whole picture
+    except Exception:  # damaged metadata of an intact picture
         return image
     if turned:
         done.append("turned upright")
     return upright
 
 
-def _cropped(image: Image, height: int, width: int, done: list[str]) -> Image:
-    """The largest middle part in the proportions of height and width."""
+def _crop(image: Image, height: int, width: int, done: list[str]) -> Image:
+    """Crop to the largest central part in the proportions of height and width."""
     scale = min(image.width / width, image.height / height)
     across, down = max(1, round(scale * width)), max(1, round(scale * height))
     if (across, down) == image.size:
@@ -96,12 +96,12 @@ def _cropped(image: Image, height: int, width: int, done: list[str]) -> Image:
     return image.crop((left, top, left + across, top + down))
 
 
-def _in_mode(image: Image, mode: str, done: list[str]) -> Image:
-    """8 bits a channel, grey, coloured or with transparency; without, it shows black."""
+def _convert(image: Image, mode: str, done: list[str]) -> Image:
+    """Convert to 8 bits per channel; transparent parts become black if the mode has no alpha."""
     from PIL import Image as images
 
     if image.mode.startswith("I;16") or image.mode in {"I", "F"}:
-        image = _eight_bits(image)
+        image = _to_eight_bits(image)
         done.append("scaled to 8 bits")
     transparent = image.mode in {"LA", "La", "RGBA", "RGBa"} or "transparency" in image.info
     if transparent and mode != "RGBA":
@@ -113,8 +113,8 @@ def _in_mode(image: Image, mode: str, done: list[str]) -> Image:
     return image.convert(mode)
 
 
-def _eight_bits(image: Image) -> Image:
-    """A grey picture of more than 8 bits; 32 have no usual range, so that its own is taken."""
+def _to_eight_bits(image: Image) -> Image:
+    """Convert a grey image of more than 8 bits; 32-bit images are scaled by their own range."""
     from PIL import Image as images
 
     values: NDArray[np.float64] = np.nan_to_num(np.asarray(image, np.float64))
@@ -126,7 +126,7 @@ def _eight_bits(image: Image) -> Image:
     return images.fromarray(scaled.round().astype(np.uint8))
 
 
-def _resized(image: Image, width: int, height: int) -> Image:
+def _resize(image: Image, width: int, height: int) -> Image:
     from PIL.Image import Resampling
 
     return image.resize(
@@ -134,6 +134,7 @@ def _resized(image: Image, width: int, height: int) -> Image:
     )
 
 
-def _listed(words: list[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
+def _list_words(words: list[str]) -> str:
+    """Join words with commas and a final "and"."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from untwine.metrics._arrays import check_codes
+from untwine.estimators.arrays import check_codes
 from untwine.registry import metric
 from untwine.schema import NonNegative
 
@@ -23,7 +23,7 @@ def active_units(codes: ArrayLike, *, threshold: NonNegative = 0.01) -> float:
 
     AU = #{i: Var_x(E[z_i | x]) > threshold}
 
-    Codes (N, D) are posterior means; the variance is that of the given rows.
+    Codes (N, D) are posterior means; the variance is over rows.
 
     Blind spots: the threshold is absolute, so scaled codes count differently; other scores draw
     the line elsewhere (the FactorVAE score at a standard deviation of 0.05, which is a variance of

@@ -1,12 +1,12 @@
-"""How well a direction in the code, and a threshold on it, tells an attribute."""
+"""How well a direction in the code, and a threshold on it, predict an attribute."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from untwine.metrics._arrays import Codes, split
-from untwine.metrics._information import chunks
+from untwine.estimators.arrays import Codes, split
+from untwine.estimators.information import row_slices
 from untwine.registry import metric
 from untwine.schema import Natural
 
@@ -31,19 +31,19 @@ def attribute_vectors(
     each: bool = False,
     seed: Natural = 0,
 ) -> dict[str, float]:
-    """Accuracy of an attribute told by the difference of two means (Kumar et al., 2018, Table 2).
+    """Accuracy of predicting attributes by a difference of means (Kumar et al., 2018, Table 2).
 
     w = mean(z | y = 1) − mean(z | y = 0),   b = argmin Σ max(0, 1 − t (w·z + b))
 
-    t = ±1 is the attribute, told by the sign of w·z + b. Only the bias is fitted, exactly: the
+    t = ±1 is the attribute, predicted by the sign of w·z + b. Only the bias is fitted, exactly: the
     hinge loss is piecewise linear in it. Where an interval of biases is best, its middle is taken.
     Codes are (N, D), factors (N, K).
 
-    The paper's attributes have two levels. A factor with more is told level by level, each against
-    the rest, and counts with the mean over its levels; levels that do not occur in the rows to
-    learn from are left out. The result is the mean over factors, beside the accuracy of always
-    giving the more frequent answer of the rows to test on. The variant `each` adds the accuracy of
-    every factor, by its column from 0.
+    The paper's attributes have two levels. A factor with more is predicted level by level, each
+    against the rest, and counts with the mean over its levels; levels that do not occur in the
+    training rows are left out. The result is the mean over factors, and the base rate: the accuracy
+    of always giving the more frequent answer in the test rows. The variant `each` adds the accuracy
+    of every factor, by its column from 0.
 
     Blind spots: the margin of 1 is absolute, so the scale of the codes matters: where w·z differs
     by less, the bias moves to the majority. Imbalance is not corrected, so accuracy near the base
@@ -53,7 +53,7 @@ def attribute_vectors(
 
     Args:
         each: also the accuracy of every factor.
-        seed: chooses the rows that are held back where no rows to test on are given.
+        seed: chooses the rows held out where no test rows are given.
 
     >>> codes = np.array([[2.0, 0.0], [-2.0, 0.0]] * 4)
     >>> attribute_vectors(codes, [1, 0] * 4, codes, [1, 0] * 4)
@@ -61,16 +61,16 @@ def attribute_vectors(
     """
     rows = split(codes, factors, test_codes, test_factors, seed)
     columns = zip(rows.factors.T, rows.test_factors.T, strict=True)
-    scores = [_of_factor(rows.codes, y, rows.test_codes, tested) for y, tested in columns]
+    scores = [_factor_scores(rows.codes, y, rows.test_codes, tested) for y, tested in columns]
     accuracy, base_rate = np.mean(scores, axis=0)
     mean = {"accuracy": float(accuracy), "base_rate": float(base_rate)}
     if not each:
         return mean
     named = zip(rows.columns, scores, strict=True)
-    return mean | {f"accuracy of factor {k}": float(found[0]) for k, found in named}
+    return mean | {f"accuracy of factor {k}": float(accuracy) for k, (accuracy, _) in named}
 
 
-def _of_factor(z: Codes, y: Column, test_z: Codes, tested: Column) -> NDArray[np.float64]:
+def _factor_scores(z: Codes, y: Column, test_z: Codes, tested: Column) -> NDArray[np.float64]:
     """(2,) accuracy and base rate, averaged over the levels of a factor that has more than two."""
     sizes = np.bincount(y)
     sums = np.stack([np.bincount(y, latent) for latent in z.T], axis=1)  # (L, D)
@@ -79,20 +79,20 @@ def _of_factor(z: Codes, y: Column, test_z: Codes, tested: Column) -> NDArray[np
     for level in levels:
         others = (sums.sum(0) - sums[level]) / (len(y) - sizes[level])
         direction = sums[level] / sizes[level] - others
-        bias = hinge_bias(_along(direction, z), y == level)
-        found = _along(direction, test_z) + bias > 0
+        bias = hinge_bias(_project(direction, z), y == level)
+        predicted = _project(direction, test_z) + bias > 0
         share = (tested == level).mean()
-        scores.append(((found == (tested == level)).mean(), max(share, 1 - share)))
+        scores.append(((predicted == (tested == level)).mean(), max(share, 1 - share)))
     return np.mean(scores, axis=0)
 
 
-def _along(direction: NDArray[np.float64], z: Codes) -> NDArray[np.float64]:
-    """(N,) the places of codes along a direction, in double precision."""
-    return np.concatenate([z[rows] @ direction for rows in chunks(len(z))])
+def _project(direction: NDArray[np.float64], z: Codes) -> NDArray[np.float64]:
+    """(N,) coordinates of codes along a direction, in double precision."""
+    return np.concatenate([z[rows] @ direction for rows in row_slices(len(z))])
 
 
 def hinge_bias(s: NDArray[np.floating], positive: NDArray[np.bool_]) -> float:
-    """The bias b that is best for Σ max(0, 1 − t (s + b)), with t = 1 where positive, else −1.
+    """The bias b that minimises Σ max(0, 1 − t (s + b)), with t = 1 where positive, else −1.
 
     The slope is minus the number of positive rows at first, and one more after each of the points
     t − s; so it is 0 between the P-th and the next of them, where P rows are positive.

@@ -1,4 +1,4 @@
-"""Whether what a batch shares tells the batch's attribute."""
+"""Whether the code that a batch shares predicts the batch's attribute."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from untwine.registry import metric
 from untwine.schema import Natural, OpenShare, Positive
 
 KERNELS = ("linear", "rbf")
-STEPS = 1_000_000
+MAX_STEPS = 1_000_000
 
 
-class Halves(NamedTuple):
-    """Batches to learn from and batches to test on."""
+class SplitBatches(NamedTuple):
+    """Training and test batches."""
 
     codes: NDArray[np.float64]
     levels: NDArray[np.int64]
@@ -45,7 +45,7 @@ def batch_classification(
 ) -> dict[str, float]:
     """Accuracy of support vector machines on codes that batches share (Peis et al., 2020, Table 1).
 
-    accuracy = share of held back batches whose level is told from their code, mean over factors
+    accuracy = share of held-out batches whose level is predicted from their code, mean over factors
 
     Each row is a batch of images that share a level of a factor: `batch_codes` (K, M, D) and
     `batch_levels` (K, M) for K factors, or (M, D) and (M,) for one. A machine with a linear kernel
@@ -54,9 +54,9 @@ def batch_classification(
     code. The paper leaves the numbers open; its code standardises the codes and tests on a
     fifth, as `batch-classification[authors]` does.
 
-    Beside the accuracies stand those on the batches learned from, and that of always giving the
-    most frequent level. Levels with a single batch are left out; refuses factors with fewer than
-    two other levels.
+    The other values are the accuracies on the training batches, and the base rate: that of always
+    giving the most frequent level. Levels with a single batch are left out; refuses factors with
+    fewer than two other levels.
 
     Blind spots: with M batches the accuracy moves in steps of 1 / (M / 2), and with unequal levels
     only what exceeds the base rate counts: 0.6 in the paper's case of three classes, where its
@@ -64,10 +64,10 @@ def batch_classification(
     depends on the scale of the codes.
 
     Args:
-        standardise: bring each latent to mean 0 and variance 1 over the batches learned from.
+        standardise: bring each latent to mean 0 and variance 1 over the training batches.
         held_back: the share of the batches of each level that is tested on.
         cost: weight of the errors against the width of the margin.
-        seed: chooses the batches held back.
+        seed: chooses the batches held out.
 
     >>> levels = np.arange(40) % 2
     >>> scores = batch_classification(10.0 * levels[:, None], levels)
@@ -76,11 +76,11 @@ def batch_classification(
     """
     codes, levels = _check(batch_codes, batch_levels)
     rng = np.random.default_rng(seed)
-    parts = [_halves(z, y, held_back, rng) for z, y in zip(codes, levels, strict=True)]
+    parts = [_split_batches(z, y, held_back, rng) for z, y in zip(codes, levels, strict=True)]
     parts = [part for part in parts if len(np.unique(part.levels)) > 1]
     if not parts:
         raise DataError("no factor has two levels with at least 2 batches each; give more batches")
-    scores = [_scores(_scaled(part) if standardise else part, cost) for part in parts]
+    scores = [_scores(_standardise(part) if standardise else part, cost) for part in parts]
     return {name: float(np.mean([score[name] for score in scores])) for name in scores[0]}
 
 
@@ -103,10 +103,10 @@ def _check(
     return z.astype(np.float64), y.astype(np.int64)
 
 
-def _halves(
+def _split_batches(
     z: NDArray[np.float64], y: NDArray[np.int64], share: float, rng: np.random.Generator
-) -> Halves:
-    """Batches of each level parted by chance, at least one on either side."""
+) -> SplitBatches:
+    """Split the batches of each level at random, at least one on either side."""
     learned: list[int] = []
     tested: list[int] = []
     for level in np.unique(y):
@@ -115,18 +115,18 @@ def _halves(
         if count:
             tested += rows[:count]
             learned += rows[count:]
-    return Halves(z[learned], y[learned], z[tested], y[tested])
+    return SplitBatches(z[learned], y[learned], z[tested], y[tested])
 
 
-def _scaled(part: Halves) -> Halves:
+def _standardise(part: SplitBatches) -> SplitBatches:
     spread = part.codes.std(0)
     scale, centre = np.where(spread > 0, spread, 1.0), part.codes.mean(0)
     z, test_z = ((codes - centre) / scale for codes in (part.codes, part.test_codes))
     return part._replace(codes=z, test_codes=test_z)
 
 
-def _scores(part: Halves, cost: float) -> dict[str, float]:
-    """Accuracies of both machines on one factor, on batches not seen and seen; the base rate."""
+def _scores(part: SplitBatches, cost: float) -> dict[str, float]:
+    """Test and training accuracies of both machines on one factor, and the base rate."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import SVC
 
@@ -134,13 +134,13 @@ def _scores(part: Halves, cost: float) -> dict[str, float]:
     learned: dict[str, float] = {}
     for kernel in KERNELS:
         with warnings.catch_warnings():
-            # Codes of a large scale can take a linear machine forever; where it stops is good.
+            # On codes of a large scale a linear machine may never converge; it is good enough.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            # Few batches of many levels are nothing to warn of: the base rate tells.
+            # Few batches of many levels need no warning: the base rate shows them.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-            machine = SVC(C=cost, kernel=kernel, gamma="scale", max_iter=STEPS)
+            machine = SVC(C=cost, kernel=kernel, gamma="scale", max_iter=MAX_STEPS)
             machine.fit(part.codes, part.levels)
         scores[kernel] = float(machine.score(part.test_codes, part.test_levels))
         learned[f"{kernel}_train"] = float(machine.score(part.codes, part.levels))
-    most = float(np.unique(part.test_levels, return_counts=True)[1].max())
-    return {**scores, "base_rate": most / len(part.test_levels), **learned}
+    largest = float(np.unique(part.test_levels, return_counts=True)[1].max())
+    return {**scores, "base_rate": largest / len(part.test_levels), **learned}

@@ -8,9 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from untwine.metrics._sampling import Draws, Encoder, differences, sampler
+from untwine.estimators.sampling import Draws, Encoder, make_sampler, pair_differences
 from untwine.registry import metric
 from untwine.schema import Count, Natural
+
+Classifier = Callable[[NDArray[np.float64]], NDArray[np.int64]]
 
 
 @metric(
@@ -47,12 +49,12 @@ def beta_vae_score(
     that change. Returns the accuracy on the test points, then on the training points; chance is
     about 1/K, and constant codes score the share of the most frequent class.
 
-    Blind spots: mixed latents are hardly seen (random rotations of three factors score 1.0), and
-    K − 1 of K encoded factors suffice for 1.0, because the last is known by nothing being small.
+    Blind spots: mixed latents are hardly seen (random rotations of three factors score 1.0), and K
+    − 1 of K encoded factors suffice for 1.0, because the last follows from no distance being small.
     The distances are not standardised, so the penalty makes the score depend on the scale of the
     codes: perfect codes of standard deviation 0.01 score near chance. The classifier matters:
     "2019" (one-vs-rest, penalised bias) is up to 0.02 lower. Test pairs come from the same rows as
-    training pairs, so with few rows and many latents even noise is told apart (0.98 for 60 rows of
+    training pairs, so with few rows and many latents even noise is classified (0.98 for 60 rows of
     200 latents): give thousands of rows, or fresh draws.
 
     Args:
@@ -61,30 +63,28 @@ def beta_vae_score(
         test: points to test on.
         solver: "multinomial" logistic regression, or "2019" for one classifier per factor with a
             penalised bias, as the study of 2019 ran.
-        draws: "rows" takes pairs from the given rows, "fresh" encodes fresh ones by a function.
+        draws: "rows" pairs existing rows, "fresh" encodes new examples with a function.
         seed: of the draws.
 
     >>> factors = np.stack(np.meshgrid(*map(np.arange, (5, 6, 7))), -1).reshape(-1, 3)
     >>> beta_vae_score(factors.astype(float), factors, train=500, test=500)
     {'beta_vae_score': 1.0, 'train_accuracy': 1.0}
     """
-    source, rng = sampler(codes, factors, draws), np.random.default_rng(seed)
-    x, y = differences(source, train, pairs, rng)
-    classify = fitted(_multinomial if solver == "multinomial" else _one_against_the_rest, x, y)
-    test_x, test_y = differences(source, test, pairs, rng)
+    source, rng = make_sampler(codes, factors, draws), np.random.default_rng(seed)
+    x, y = pair_differences(source, train, pairs, rng)
+    estimator = _multinomial if solver == "multinomial" else _one_vs_rest
+    classify = fit_classifier(estimator, x, y)
+    test_x, test_y = pair_differences(source, test, pairs, rng)
     return {
         "beta_vae_score": float((classify(test_x) == test_y).mean()),
         "train_accuracy": float((classify(x) == y).mean()),
     }
 
 
-Classifier = Callable[[NDArray[np.float64]], NDArray[np.int64]]
-
-
-def fitted(
+def fit_classifier(
     estimator: Callable[[], Any], x: NDArray[np.float64], y: NDArray[np.int64]
 ) -> Classifier:
-    """What the estimator learns of y (P,) from x (P, D): a function from points to classes."""
+    """Fit an estimator to x (P, D) and y (P,); return its function from points to classes."""
     if (y == y[0]).all():  # estimators refuse a single class
         return lambda points: np.full(len(points), y[0])
     import warnings
@@ -92,7 +92,7 @@ def fitted(
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
-        # The iterations are a part of the score: what is learned by their end is what counts.
+        # The number of iterations is part of the score: an unconverged fit counts as it is.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return estimator().fit(x, y).predict
 
@@ -103,7 +103,7 @@ def _multinomial() -> Any:
     return LogisticRegression()
 
 
-def _one_against_the_rest() -> Any:
+def _one_vs_rest() -> Any:
     from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier
 

@@ -1,4 +1,4 @@
-"""How sure a classifier is of generated images, and how often it sees each class."""
+"""How sure a classifier is of generated images, and how often it assigns each class."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from untwine.metrics.clustering import one_factor
 from untwine.registry import metric
 from untwine.schema import Natural, Share
 
-SIDE = 32  # pixels a side that the classifier sees at most
-STEPS = 100
-
+MAX_SIDE = 32  # pixels; larger images are averaged down
+MAX_STEPS = 100
 Probabilities = NDArray[np.floating]  # (M, L)
 
 
@@ -42,32 +41,39 @@ def class_shares(
 
     p is a logistic classifier of the pixels that learned the levels of one factor from four fifths
     of the images. The paper has two classes, '0' and '1'; a sample exactly between them counts as
-    '0', and uncertain samples count in the shares. The values of the images held back stand beside
-    as `data_...`: those are what a perfect model would score.
+    '0', and uncertain samples count in the shares. `data_...` are the same values of the held-out
+    images, which a perfect model would reach.
 
     Samples and images are (M, C, H, W), averaged down to 32 pixels a side where they are larger,
     or vectors (M, D); `factors` (N, K) has one row for each image and perhaps more. Refuses a
     factor with a single level among the images.
 
-    Blind spots: a classifier can be sure of what looks like nothing, and a linear one is poor on
-    all but simple images: then the data is uncertain too, and only the difference tells. Shares can
-    be right while the images are wrong.
+    Blind spots: a classifier can be sure of images that look like nothing, and a linear one is poor
+    on all but simple images: then the data is uncertain too, and only the difference tells. Shares
+    can be right while the images are wrong.
 
     Args:
         factor: position of the factor whose levels are the classes, from 0.
         certain: the least probability of the most likely class that counts as sure.
-        seed: chooses the images held back.
+        seed: chooses the images held out.
 
     >>> p = np.array([0.1, 0.5, 0.79, 0.81, 0.99])
     >>> shares(np.stack([1 - p, p], 1), 0.8)
     {'uncertainty': 40.0, 'level_0': 40.0, 'level_1': 60.0}
     """
-    from untwine.metrics._classifier import check_factors, check_pair, held_back, shrunk
+    from untwine.estimators.classifier import (
+        check_factors,
+        check_pair,
+        shrink_images,
+        split_validation,
+    )
 
-    made, real = (shrunk(x, SIDE).reshape(len(x), -1) for x in check_pair(samples, images))
+    made, real = (
+        shrink_images(x, MAX_SIDE).reshape(len(x), -1) for x in check_pair(samples, images)
+    )
     classes = one_factor("class-shares", check_factors(factors, len(real)), factor)
     names, y = np.unique(classes[: len(real)], return_inverse=True)
-    rows, held = held_back(len(real), seed)
+    rows, held = split_validation(len(real), seed)
     if len(np.unique(y[rows])) < len(names) or len(names) < 2:
         raise DataError(
             f"factor {factor} has {len(names)} levels among the images, too few or too rare to "
@@ -97,5 +103,5 @@ def _probabilities(
     with warnings.catch_warnings():
         # Classes that a plane separates are learned long before the weights stop growing.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        classifier = LogisticRegression(max_iter=STEPS).fit(x, y)
+        classifier = LogisticRegression(max_iter=MAX_STEPS).fit(x, y)
     return [classifier.predict_proba(other) for other in others]

@@ -1,4 +1,4 @@
-"""Whether clusters found without labels are the classes."""
+"""Whether unsupervised clusters match the classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError, ParameterError
-from untwine.metrics._arrays import check
+from untwine.estimators.arrays import check
 from untwine.registry import metric
 from untwine.schema import Natural
 
@@ -83,7 +83,7 @@ def one_factor(owner: str, factors: NDArray[np.int64], position: int) -> NDArray
 
 
 def _counts(assignments: ArrayLike, factors: ArrayLike, factor: int) -> NDArray[np.int64]:
-    """How many rows (clusters, levels) each cluster has of each level."""
+    """(clusters, levels) numbers of rows."""
     c = np.asarray(assignments)
     if c.ndim != 1 or c.dtype.kind not in "biuf" or not (c == np.round(c)).all():
         raise DataError(f"assignments must be whole numbers of shape (N,), not {c.dtype} {c.shape}")

@@ -1,4 +1,4 @@
-"""DCI: does each latent serve one factor, is each factor kept in one latent, and what is kept."""
+"""DCI: disentanglement, completeness and informativeness."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError
-from untwine.metrics._arrays import Split, split
+from untwine.estimators.arrays import Split, split
 from untwine.registry import metric
 from untwine.schema import Natural
 
-NEVER_ZERO = 1e-11  # added to every importance, as in the 2019 study
-DEPTHS = (2, 4, 8, 16)  # that forests choose from
+IMPORTANCE_OFFSET = 1e-11  # added to every importance, as in the 2019 study
+DEPTHS = (2, 4, 8, 16)  # of the trees of a forest, to choose from
 
 
 @metric(
@@ -41,18 +41,18 @@ def dci(
     C = Σ_k ρ_k (1 − H(Q_k) / ln D),  Q_k = R_·k / Σ_i R_ik
 
     R_ik is how much latent i helps to predict factor k from all latents. Codes are (N, D), factors
-    (N, K) levels; without rows to test on, a third of the given ones is held back.
+    (N, K) levels; without test rows, a third of the rows is held back.
 
     By default the predictor is that of the 2019 study, scikit-learn's gradient boosting at its
     defaults (100 stages, depth 3) and its impurity importances, reproduced exactly up to the
-    chance by which splits of equal gain are broken; `informativeness` is the accuracy on rows held
-    back, and `informativeness_train` on those learned from. The variants `forest` and `lasso` are
+    chance by which splits of equal gain are broken; `informativeness` is the accuracy on held-out
+    rows, and `informativeness_train` on the training rows. The variants `forest` and `lasso` are
     the paper's own: regression on standardised codes and levels, with importances from splits and
-    from absolute weights. They return `nrmse` instead, the root of the squared error on rows held
-    back over that of guessing the mean, where *lower* is better. Never compare across methods.
+    from absolute weights. They return `nrmse` instead, the root of the squared error on held-out
+    rows over that of guessing the mean, where *lower* is better. Never compare across methods.
 
-    With one factor D is 0, and with one latent C is 0, for there is nothing to tell apart; so are
-    both where nothing can be predicted at all. A perfect code scores 0.9999999993, not 1.
+    D is 0 with one factor, C is 0 with one latent, and both are 0 where nothing can be predicted. A
+    perfect code scores 0.9999999993, not 1.
 
     Blind spots: D and C grow with the number of rows when factors have many levels (0.61 at 2,000
     rows is 0.71 at 10,000), so state N and never compare across it. Dead latents raise the base of
@@ -64,11 +64,11 @@ def dci(
 
     Args:
         method: what predicts factors: boosted trees, or a forest or lasso as in the paper.
-        seed: of the rows held back, of ties between splits, and of forests and folds.
+        seed: of the held-out rows, of ties between splits, and of forests and folds.
 
     >>> factors = np.stack(np.meshgrid(*map(np.arange, (5, 6, 7))), -1).reshape(-1, 3)
-    >>> found = dci(factors.astype(float), factors)
-    >>> round(found["disentanglement"], 6), round(found["completeness"], 6)
+    >>> scores = dci(factors.astype(float), factors)
+    >>> round(scores["disentanglement"], 6), round(scores["completeness"], 6)
     (1.0, 1.0)
     """
     rows = split(codes, factors, test_codes, test_factors, seed)
@@ -88,7 +88,7 @@ def disentanglement(importances: ArrayLike) -> float:
     >>> round(disentanglement([[0.9, 0.1], [0.1, 0.9]]), 6)
     0.531004
     """
-    return _concentration(_checked(importances))
+    return _concentration(_check_importances(importances))
 
 
 def completeness(importances: ArrayLike) -> float:
@@ -97,10 +97,10 @@ def completeness(importances: ArrayLike) -> float:
     >>> round(completeness([[0.8, 0.3, 0], [0.2, 0.7, 0], [0, 0, 1]]), 6)
     0.662827
     """
-    return _concentration(_checked(importances).T)
+    return _concentration(_check_importances(importances).T)
 
 
-def _checked(importances: ArrayLike) -> NDArray[np.float64]:
+def _check_importances(importances: ArrayLike) -> NDArray[np.float64]:
     r = np.asarray(importances, dtype=np.float64)
     if r.ndim != 2 or 0 in r.shape or not (np.isfinite(r) & (r >= 0)).all():
         raise DataError(
@@ -113,15 +113,15 @@ def _concentration(r: NDArray[np.float64]) -> float:
     """The mean of 1 − normalised entropy over rows, weighted by their sums."""
     if r.shape[1] == 1 or not r.any():
         return 0.0
-    p = (r + NEVER_ZERO) / (r + NEVER_ZERO).sum(1, keepdims=True)
+    p = (r + IMPORTANCE_OFFSET) / (r + IMPORTANCE_OFFSET).sum(1, keepdims=True)
     scores = 1 + (p * np.log(p)).sum(1) / np.log(r.shape[1])
     return float(np.clip(r.sum(1) / r.sum() @ scores, 0.0, 1.0))
 
 
 def _by_boosting(rows: Split, seed: int) -> dict[str, float]:
-    from untwine.metrics._trees import boosted
+    from untwine.estimators.trees import fit_boosted_trees
 
-    fit = boosted(rows.codes, rows.factors, rows.test_codes, seed=seed)
+    fit = fit_boosted_trees(rows.codes, rows.factors, rows.test_codes, seed=seed)
     return {
         "disentanglement": disentanglement(fit.importances),
         "completeness": completeness(fit.importances),
@@ -133,9 +133,9 @@ def _by_boosting(rows: Split, seed: int) -> dict[str, float]:
 def _by_regression(
     rows: Split, fit: Any, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(D, K) importances, and the (K,) errors on rows held back."""
-    x, test_x = _standardised(rows.codes, rows.test_codes)
-    y, test_y = _standardised(rows.factors, rows.test_factors)
+    """(D, K) importances, and the (K,) errors on held-out rows."""
+    x, test_x = _standardise(rows.codes, rows.test_codes)
+    y, test_y = _standardise(rows.factors, rows.test_factors)
     importances, errors = [], []
     for k in range(y.shape[1]):
         model, importance = fit(x, y[:, k], seed)
@@ -144,7 +144,7 @@ def _by_regression(
     return np.stack(importances, axis=1), np.array(errors)
 
 
-def _standardised(
+def _standardise(
     train: NDArray[Any], test: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     mean, spread = train.mean(0, dtype=np.float64), train.std(0, dtype=np.float64)
@@ -153,7 +153,7 @@ def _standardised(
 
 
 def _nrmse(y: NDArray[np.float64], guess: NDArray[np.float64]) -> float:
-    """The error over that of guessing the mean of the rows learned from, which is 0."""
+    """The error over that of guessing the mean of the training rows, which is 0."""
     mean_square = float(np.square(y).mean())
     return float(np.sqrt(np.square(y - guess).mean() / mean_square)) if mean_square else 0.0
 
@@ -177,19 +177,19 @@ def _lasso(
 def _forest(
     x: NDArray[np.float64], y: NDArray[np.float64], seed: int
 ) -> tuple[Any, NDArray[np.float64]]:
-    """Twenty trees of the depth that predicts a fifth held back best, and their importances."""
+    """Twenty trees of the depth that predicts a held-out fifth best, and their importances."""
     from sklearn.ensemble import RandomForestRegressor
 
     order = np.random.default_rng(seed).permutation(len(y))
-    held, kept = order[: len(y) // 5], order[len(y) // 5 :]
+    held_out, rows = order[: len(y) // 5], order[len(y) // 5 :]
 
     def forest(trees: int, depth: int) -> Any:
         return RandomForestRegressor(trees, max_depth=depth, random_state=seed)
 
     def error(depth: int) -> float:
-        model = forest(5, depth).fit(x[kept], y[kept])
-        return float(np.square(model.predict(x[held]) - y[held]).mean())
+        model = forest(5, depth).fit(x[rows], y[rows])
+        return float(np.square(model.predict(x[held_out]) - y[held_out]).mean())
 
-    depth = min(DEPTHS, key=error) if len(held) else DEPTHS[0]
+    depth = min(DEPTHS, key=error) if len(held_out) else DEPTHS[0]
     model = forest(20, depth).fit(x, y)
     return model, np.maximum(model.feature_importances_, 0.0)  # rounding may leave them below 0

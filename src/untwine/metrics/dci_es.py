@@ -1,4 +1,4 @@
-"""DCI-ES: DCI from forests, with how easily factors are read off and how large the code is."""
+"""DCI-ES: DCI from forests, with explicitness and size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError, ParameterError
-from untwine.metrics._arrays import Codes, Levels, split
+from untwine.estimators.arrays import Codes, Levels, split
 from untwine.metrics.dci import completeness, disentanglement
 from untwine.registry import metric
 from untwine.schema import Count, Natural, Range
@@ -38,16 +38,16 @@ def dci_es(
     E = mean_k 1 − 2 A_k / ((x_T − x_1) b_k),  A_k = ∫ (y_k(x) − min y_k) dx,  b_k = 1 − 1/n_k
     S = K / D
 
-    Probes of growing capacity predict each factor from the codes; y_k(x) is the error, on rows held
-    back, of the best probe of capacity up to x. The easier a factor is read off, the sooner y_k is
-    at its minimum, and the closer E is to 1; a straight fall from guessing to no error gives 0.
+    Probes of growing capacity predict each factor from the codes; y_k(x) is the held-out
+    error of the best probe of capacity up to x. The easier a factor is to decode, the sooner y_k
+    reaches its minimum and the closer E is to 1; a straight fall from guessing to no error gives 0.
     Here probes are random forests and x is the depth of their trees. One deep forest is grown for
     each factor and cut at every depth, which leaves the forest that this depth would have grown;
     every split may use every latent, so that importance is not spread by force. D and C (as in
     `dci`) and the accuracy I are those of the depth that predicts best on average; of the greatest
-    depth where none is better than guessing, since what few splits there use is chance.
+    depth where none is better than guessing, because the few splits of shallow trees are arbitrary.
 
-    Codes are (N, D), factors (N, K) levels; without rows to test on, a third of the given ones is
+    Codes are (N, D), factors (N, K) levels; without test rows, a third of the rows is
     held back. With the default of 20 trees 10,000 rows take seconds. A single depth has no curve
     and is refused.
 
@@ -60,11 +60,11 @@ def dci_es(
     Args:
         depths: of the trees, the capacities of the curve.
         trees: number of trees in a forest.
-        seed: of rows held back and of forests.
+        seed: of held-out rows and of forests.
 
     >>> factors = np.stack(np.meshgrid(*map(np.arange, (5, 6, 7))), -1).reshape(-1, 3)
-    >>> found = dci_es(factors.astype(float), factors)
-    >>> found["size"], found["explicitness"] > 0.8
+    >>> scores = dci_es(factors.astype(float), factors)
+    >>> scores["size"], scores["explicitness"] > 0.8
     (1.0, True)
     """
     capacities = sorted(set(depths))
@@ -78,7 +78,7 @@ def dci_es(
     ]
     losses = np.stack([probe.losses for probe in probes])  # (K, T)
     guesses = np.array([1 - 1 / len(np.unique(column)) for column in rows.factors.T])
-    best = _best(losses.mean(0), float(guesses.mean()), rows.test_factors.size)
+    best = _best_capacity(losses.mean(0), float(guesses.mean()), rows.test_factors.size)
     importances = np.stack([probe.importances[best] for probe in probes], axis=1)  # (D, K)
     curves = zip(losses, guesses, strict=True)
     return {
@@ -111,7 +111,7 @@ def curve_explicitness(capacities: ArrayLike, losses: ArrayLike, base: float) ->
     return float(1 - 2 * area / ((x[-1] - x[0]) * base))
 
 
-def _best(losses: NDArray[np.float64], guess: float, predictions: int) -> int:
+def _best_capacity(losses: NDArray[np.float64], guess: float, predictions: int) -> int:
     """The capacity of least loss; the last one if that is within three errors of guessing."""
     error = np.sqrt(guess * (1 - guess) / predictions)
     return int(losses.argmin()) if losses.min() < guess - 3 * error else len(losses) - 1
@@ -145,13 +145,13 @@ def _probe(
     importances = np.zeros((len(depths), x.shape[1]))
     cells = np.ascontiguousarray(test_x, dtype=np.float32)
     for tree in forest.estimators_:
-        _cut(tree.tree_, cells, depths, votes, importances)
+        _add_cut_tree(tree.tree_, cells, depths, votes, importances)
     predicted = forest.classes_[votes.argmax(-1)]  # (T, M)
     total = importances.sum(1, keepdims=True)
     return Probe((predicted != test_y).mean(1), importances / np.where(total > 0, total, 1.0))
 
 
-def _cut(
+def _add_cut_tree(
     tree: Any,
     x: NDArray[np.float32],
     depths: list[int],

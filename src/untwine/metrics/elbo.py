@@ -24,8 +24,8 @@ def elbo(elbos: ArrayLike) -> dict[str, float]:
 
     ELBO = E_q(z|x)[log p(x|z)] − KL(q(z|x) ‖ p(z)) ≤ log p(x)
 
-    `elbos` (N,) are bounds of examples, or means over batches of one size. Beside their mean stands
-    its standard error, where there are at least two. Refuses bounds that are not finite.
+    `elbos` (N,) are bounds of examples, or means over batches of one size. The standard
+    error follows the mean where there are at least two. Refuses bounds that are not finite.
 
     Blind spots: it adds pixels up, so a model with few nats for its latents scores well by drawing
     the background alone, and codes that ignore the image can be part of the best bound. It is the

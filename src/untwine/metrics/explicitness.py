@@ -8,8 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from untwine.errors import DataError
-from untwine.metrics._arrays import Levels, split
-from untwine.metrics._logistic import Floats, Model, fit_each, inputs, ranking
+from untwine.estimators.arrays import Levels, split
+from untwine.estimators.linear import (
+    Floats,
+    LogisticModel,
+    auc_ranking,
+    fit_each_logistic,
+    logistic_inputs,
+)
 from untwine.registry import metric
 from untwine.schema import Natural
 
@@ -36,11 +42,11 @@ def explicitness(
 
     explicitness = 1/K Σ_k 1/n_k Σ_c AUC(p(v_k = c | z))
 
-    One model for each factor learns from all standard codes (N, D) together; the area under the
-    ROC curve of each level of (N, K) against the rest is taken on the rows to test on, by default a
-    third chosen by the seed, and under "train" on those it learned from. The loss is Σ ln 1/p +
+    One model for each factor learns from all standardised codes (N, D) together; the area under the
+    ROC curve of each level of (N, K) against the rest is taken on the test rows, by default a third
+    chosen by the seed, and under "train" on the training rows. The loss is Σ ln 1/p +
     |w|² / 2. Constant latents and factors with a single level are left out, and so are levels that
-    are missing from the rows to test on.
+    are missing from the test rows.
 
     The model is multinomial with free biases. `explicitness[2019]` follows the 2019 study: one
     model for each level with a penalised bias, whose probabilities are divided by their sum.
@@ -51,25 +57,25 @@ def explicitness(
 
     Args:
         solver: one model for all levels, or one for each as in the 2019 study.
-        seed: chooses the rows that are held back where no rows to test on are given.
+        seed: chooses the rows held out where no test rows are given.
 
     >>> explicitness(np.arange(60.0)[:, None], np.arange(60) // 30)
     {'explicitness': 1.0, 'train': 1.0}
     """
     rows = split(codes, factors, test_codes, test_factors, seed)
-    x, test_x = inputs(rows)
-    models = fit_each(x, rows.factors, solver)
+    x, test_x = logistic_inputs(rows)
+    models = fit_each_logistic(x, rows.factors, solver)
     tested = _area(models, test_x, rows.test_factors)
     return {"explicitness": tested, "train": _area(models, x, rows.factors)}
 
 
-def _area(models: list[Model], x: Floats, factors: Levels) -> float:
+def _area(models: list[LogisticModel], x: Floats, factors: Levels) -> float:
     """Mean area over the factors that have two levels in these rows."""
     areas = [
-        ranking(model.log_probabilities(x), y, model.levels)
+        auc_ranking(model.log_probabilities(x), y, model.levels)
         for model, y in zip(models, factors.T, strict=True)
     ]
-    known = np.array(areas)[np.isfinite(areas)]
-    if not len(known):
-        raise DataError("no factor has two levels in the rows to test on that it has in the others")
-    return float(known.mean())
+    defined = np.array(areas)[np.isfinite(areas)]
+    if not len(defined):
+        raise DataError("no factor has two levels present in both training and test rows")
+    return float(defined.mean())

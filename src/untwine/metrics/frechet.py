@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError
-from untwine.metrics._arrays import check
+from untwine.estimators.arrays import check
 from untwine.registry import metric
 from untwine.schema import Natural
 
-SIDE = 16  # pixels a side that are compared
-
+PIXEL_SIDE = 16  # images are averaged down to this many pixels
 Images = NDArray[np.float32]  # (M, C, H, W)
 
 
@@ -47,8 +46,8 @@ def frechet(
     `frechet[pixels]` compares the pixels themselves, averaged down to 16 a side, and needs no
     factors (None); vectors (M, D) are compared as they are.
 
-    Beside the distance stands that between the two halves of the images: what real images score
-    when there are half as many.
+    The second value is the distance between the two halves of the images: the score of real images,
+    half as many.
 
     Blind spots: the unit depends on the data, on the number of examples and on the classifier, so
     compare models of one dataset with one seed, and read the order rather than the number. It is
@@ -58,23 +57,25 @@ def frechet(
 
     Args:
         features: of a classifier of the factors, or the pixels.
-        seed: of the classifier's weights and of the order that it sees images in.
+        seed: of the classifier's weights and of the order of its training images.
 
     >>> import numpy as np
     >>> a = np.array([[-1.0], [1.0], [-1.0], [1.0]])
-    >>> found = frechet(a + 3, a, None, features="pixels")
-    >>> round(found["distance"], 6), round(found["real_halves"], 6)
+    >>> scores = frechet(a + 3, a, None, features="pixels")
+    >>> round(scores["distance"], 6), round(scores["real_halves"], 6)
     (9.0, 0.0)
     """
-    from untwine.metrics._classifier import check_images, check_pair, shrunk
-    from untwine.metrics._frechet import frechet_distance
+    from untwine.estimators.classifier import check_images, check_pair, shrink_images
+    from untwine.estimators.frechet import frechet_distance
 
     if features == "pixels":
-        made, real = (shrunk(x, SIDE).reshape(len(x), -1) for x in check_pair(samples, images))
+        made, real = (
+            shrink_images(x, PIXEL_SIDE).reshape(len(x), -1) for x in check_pair(samples, images)
+        )
     elif factors is None:
         raise DataError("the classifier needs factors to learn; write features='pixels'")
     else:
-        made, real = _seen(*check_images(samples, images), factors, seed)
+        made, real = _classifier_features(*check_images(samples, images), factors, seed)
     half = len(real) // 2
     if half < 2:
         raise DataError(f"{len(real)} real examples are too few to compare with")
@@ -84,11 +85,13 @@ def frechet(
     }
 
 
-def _seen(made: Images, real: Images, factors: ArrayLike, seed: int) -> tuple[Images, Images]:
+def _classifier_features(
+    made: Images, real: Images, factors: ArrayLike, seed: int
+) -> tuple[Images, Images]:
     """(M, F) features of samples and of images by a classifier of the images."""
-    from untwine.metrics._classifier import check_factors, learn
+    from untwine.estimators.classifier import check_factors, train_classifier
 
     levels = check_factors(factors, len(real))[: len(real)]
     _, numbered = check(levels, levels)
-    classifier = learn(real, numbered, seed)
+    classifier = train_classifier(real, numbered, seed)
     return classifier.features(made), classifier.features(real)

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError
-from untwine.metrics._arrays import Codes, check_codes
+from untwine.estimators.arrays import Codes, check_codes
 from untwine.registry import metric
 
-ROWS = 2**18  # looked at at a time
+BLOCK_ROWS = 2**18  # processed at a time
 
 
 @metric(
@@ -50,15 +50,21 @@ def hoyer(sampled_codes: ArrayLike, *, normalise: bool = True) -> dict[str, floa
     """
     z = check_codes(sampled_codes)
     scale = np.array([_spread(latent) for latent in z.T]) if normalise else np.ones(z.shape[1])
-    kept = np.flatnonzero(scale)
-    if len(kept) < 2:
-        raise DataError(f"sparsity needs at least 2 latents that change, not {len(kept)}")
-    parts = (z[first : first + ROWS, kept] / scale[kept] for first in range(0, len(z), ROWS))
+    changing = np.flatnonzero(scale)
+    if len(changing) < 2:
+        raise DataError(f"sparsity needs at least 2 latents that change, not {len(changing)}")
+    parts = (
+        z[first : first + BLOCK_ROWS, changing] / scale[changing]
+        for first in range(0, len(z), BLOCK_ROWS)
+    )
     ratios = np.concatenate([_ratios(part) for part in parts])  # (N,)
     if not len(ratios):
-        raise DataError("all codes are 0, so there is no sparsity to speak of")
-    value = _sparsity(float(ratios.mean()), len(kept))
-    return {"hoyer": value, "excess": value - _sparsity(_normal_ratio(len(kept)), len(kept))}
+        raise DataError("all codes are 0, so sparsity is undefined")
+    value = _sparsity(float(ratios.mean()), len(changing))
+    return {
+        "hoyer": value,
+        "excess": value - _sparsity(_normal_ratio(len(changing)), len(changing)),
+    }
 
 
 def _spread(latent: NDArray[np.floating]) -> float:

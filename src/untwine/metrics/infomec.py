@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from untwine.metrics._arrays import Codes, Levels, check
-from untwine.metrics._information import discretise, entropy, mutual_information
+from untwine.estimators.arrays import Codes, Levels, check
+from untwine.estimators.information import discretise, entropy, mutual_information
 from untwine.registry import metric
 from untwine.schema import Count, Natural, Range
 
-TIES = 1e-8  # size of the noise that parts equal codes, which have a standard deviation of 1
-ROUNDING = 1e-10  # a neighbour is kept at least this share of its distance outside of a count
+TIE_NOISE = 1e-8  # separates equal codes, which have a standard deviation of 1
+ROUNDING = 1e-10  # distances shrink by this share, so that the k-th neighbour is not counted
 
 
 @metric(
@@ -57,14 +57,14 @@ def infomec(
     raise it; and where `iterations` end the regression early, it is lower than it could be. A
     latent with an outlier makes others inactive, and scaling a latent changes who is active; dead
     latents with any noise are active when discrete. A factor with one tiny share of information in
-    one latent counts as perfectly compact: read InfoC beside InfoE.
+    one latent counts as perfectly compact: read InfoC next to InfoE.
 
     Args:
         latents: "continuous", or "discrete" to take each latent as equal bins between its extremes.
         neighbours: number of neighbours in the estimate for continuous latents.
         bins: number of bins of each discrete latent.
-        iterations: most steps of the logistic regression.
-        seed: of the noise that parts equal codes.
+        iterations: maximum number of steps of the logistic regression.
+        seed: of the noise that separates equal codes.
 
     >>> factors = np.stack(np.meshgrid(*map(np.arange, (5, 6, 7))), -1).reshape(-1, 3)
     >>> scores = infomec(factors, factors, latents="discrete")
@@ -75,7 +75,7 @@ def infomec(
     width = z.max(0).astype(np.float64) - z.min(0)
     active = width > (width.max() / 20 if latents == "continuous" else 0)
     if latents == "continuous":
-        x = _standardised(z)
+        x = _standardise(z)
         information = _neighbour_information(x[:, active], f, neighbours, seed)
     else:
         levels = discretise(z, bins)
@@ -104,7 +104,7 @@ def _concentration(shares: NDArray[np.float64]) -> float:
     return (share - 1 / columns) / (1 - 1 / columns)
 
 
-def _standardised(z: Codes) -> NDArray[np.float64]:
+def _standardise(z: Codes) -> NDArray[np.float64]:
     z = z.astype(np.float64) - z[0]  # a constant latent then is exactly 0
     spread = z.std(0)
     return (z - z.mean(0)) / np.where(spread > 0, spread, 1)
@@ -127,7 +127,7 @@ def _explicitness(x: Any, f: Levels, iterations: int) -> float:
 
 
 def _log_loss(x: Any, column: NDArray[np.int64], iterations: int) -> float:
-    """The mean −ln p(level) of a logistic regression on the rows it was learned from."""
+    """The mean −ln p(level) of a logistic regression on its training rows."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -142,8 +142,8 @@ def _log_loss(x: Any, column: NDArray[np.int64], iterations: int) -> float:
         # A factor with nearly as many levels as rows looks like a regression, but is not one.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         p = regression.fit(x, column).predict_proba(x)
-    given = p[np.arange(len(column)), column]
-    return float(-np.log(given.clip(np.finfo(np.float64).eps)).mean())
+    likelihood = p[np.arange(len(column)), column]
+    return float(-np.log(likelihood.clip(np.finfo(np.float64).eps)).mean())
 
 
 def _neighbour_information(
@@ -151,9 +151,9 @@ def _neighbour_information(
 ) -> NDArray[np.float64]:
     """(N, A) standardised latents and (N, K) levels to the (A, K) information in nats.
 
-    All latents are given the same noise, so that their order does not matter.
+    All latents get the same noise, so that their order does not matter.
     """
-    noise = TIES * np.random.default_rng(seed).standard_normal((len(x), 1))
+    noise = TIE_NOISE * np.random.default_rng(seed).standard_normal((len(x), 1))
     information = np.zeros((x.shape[1], f.shape[1]))
     for i, latent in enumerate((x + noise).T):
         order = np.argsort(latent)

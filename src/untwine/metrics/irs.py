@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from untwine.metrics._arrays import Codes, check
-from untwine.metrics._information import discretise
+from untwine.estimators.arrays import Codes, check
+from untwine.estimators.information import discretise
 from untwine.registry import metric
 from untwine.schema import Natural, Share
 
@@ -58,16 +58,16 @@ def irs(
     if not z.shape[1]:
         return 0.0
     levels = discretise(f.astype(np.float64), bins) if bins else f
-    most = np.array([_distance(latent).max() for latent in z.T])
-    return float(most @ _robustness(z, levels, quantile, most).max(1) / most.sum())
+    furthest = np.array([_distance(latent).max() for latent in z.T])
+    return float(furthest @ _robustness(z, levels, quantile, furthest).max(1) / furthest.sum())
 
 
 def _robustness(
-    z: Codes, f: NDArray[np.integer], quantile: float, most: NDArray[np.float64]
+    z: Codes, f: NDArray[np.integer], quantile: float, furthest: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """(N, D) codes and (N, K) levels to the (D, K) R_ik."""
     within = [_within(z, column, quantile) for column in f.T]
-    return 1 - np.stack(within, axis=1) / most[:, None]
+    return 1 - np.stack(within, axis=1) / furthest[:, None]
 
 
 def _within(z: Codes, column: NDArray[np.integer], quantile: float) -> NDArray[np.float64]:

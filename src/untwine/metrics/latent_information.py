@@ -6,8 +6,8 @@ from typing import Annotated
 
 from numpy.typing import ArrayLike
 
-from untwine.metrics._arrays import check_codes
-from untwine.metrics._information import discretise, mutual_information
+from untwine.estimators.arrays import check_codes
+from untwine.estimators.information import discretise, mutual_information
 from untwine.registry import metric
 from untwine.schema import Range
 

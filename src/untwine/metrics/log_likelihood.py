@@ -27,7 +27,7 @@ def log_likelihood(log_weights: ArrayLike, *, draws: Count = 100) -> dict[str, f
     log p(x) ≈ log 1/S Σ_s w_s,   log w_s = log p(x|z_s) + log p(z_s) − log q(z_s|x)
 
     `log_weights` (N, S) are log w for S draws of each of N examples, of which the first `draws` are
-    used. Beside the mean over examples stand its standard error and the mean effective number of
+    used. The mean over examples is followed by its standard error and the mean effective number of
     draws, (Σ w)² / Σ w²: near 1 means that one draw carries the estimate. A weight may be 0 (minus
     infinity) where another of the same example is not.
 
@@ -38,8 +38,8 @@ def log_likelihood(log_weights: ArrayLike, *, draws: Count = 100) -> dict[str, f
     Args:
         draws: from the posterior for each example.
 
-    >>> found = log_likelihood([[0.0, 0.0], [math.log(3), -math.inf]], draws=2)
-    >>> round(found["log_likelihood"], 6), found["effective_draws"]  # (log 1 + log 3/2) / 2
+    >>> scores = log_likelihood([[0.0, 0.0], [math.log(3), -math.inf]], draws=2)
+    >>> round(scores["log_likelihood"], 6), scores["effective_draws"]  # (log 1 + log 3/2) / 2
     (0.202733, 1.5)
     """
     w = _check(log_weights, draws)

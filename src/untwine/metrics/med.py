@@ -7,8 +7,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from untwine.metrics._arrays import Split, check, split
-from untwine.metrics._information import binned_information
+from untwine.estimators.arrays import Split, check, split
+from untwine.estimators.information import binned_information
 from untwine.metrics.dci import completeness, disentanglement
 from untwine.registry import metric
 from untwine.schema import Count, Natural, Range
@@ -46,18 +46,18 @@ def med(
     left out. With one factor disentanglement is 0 and with one latent completeness, as in DCI.
 
     For wide codes the values under "top" count only the latents that are needed: by falling
-    disentanglement, at most so many of those that know most of the same factor.
+    disentanglement, at most `top` that know most of the same factor.
 
     Blind spots: information by chance enters R, (bins − 1) (levels − 1) / 2N nats of it, so noise
     looks like latents for the largest factor and wide codes sink; that is what "top" is for. How
-    much is known of a factor does not matter, as each column of R sums to 1. Dead latents raise the
-    base of completeness. Outliers squeeze the bins.
+    much the code knows of a factor does not matter, as each column of R sums to 1. Dead latents
+    raise the base of completeness. Outliers squeeze the bins.
 
     Args:
         bins: number of bins of each latent.
-        top: latents kept for each factor, for the values under "top".
-        informativeness: also tell the accuracy of logistic regression on the rows to test on.
-        seed: chooses the rows that are held back where no rows to test on are given.
+        top: number of latents for each factor, for the values under "top".
+        informativeness: add the accuracy of logistic regression on the test rows.
+        seed: chooses the rows held out where no test rows are given.
 
     >>> factors = np.stack(np.meshgrid(*map(np.arange, (5, 6, 7))), -1).reshape(-1, 3)
     >>> codes = np.hstack([factors, factors])
@@ -66,16 +66,16 @@ def med(
     """
     z, f = check(codes, factors)
     shares = _shares(binned_information(z, f, bins))
-    chosen = shares[_top(shares, top)]
-    found = {
+    chosen = shares[_top_latents(shares, top)]
+    scores = {
         "disentanglement": disentanglement(shares),
         "completeness": completeness(shares),
         "top_disentanglement": disentanglement(chosen),
         "top_completeness": completeness(chosen),
     }
     if not informativeness:
-        return found
-    return found | _informativeness(split(codes, factors, test_codes, test_factors, seed))
+        return scores
+    return scores | _informativeness(split(codes, factors, test_codes, test_factors, seed))
 
 
 def _shares(information: Shares) -> Shares:
@@ -84,18 +84,18 @@ def _shares(information: Shares) -> Shares:
     return information / np.where(total > 0, total, 1)
 
 
-def _top(shares: Shares, most: int) -> NDArray[np.intp]:
-    """The most disentangled latents, at most so many of those whose largest share is the same."""
+def _top_latents(shares: Shares, count: int) -> NDArray[np.intp]:
+    """The most disentangled latents, at most `count` that know most of the same factor."""
     order = np.argsort([-disentanglement(latent[None]) for latent in shares], kind="stable")
     best = shares.argmax(1)[order]
-    return np.concatenate([order[best == k][:most] for k in range(shares.shape[1])])
+    return np.concatenate([order[best == k][:count] for k in range(shares.shape[1])])
 
 
 def _informativeness(rows: Split) -> dict[str, float]:
-    from untwine.metrics._logistic import fit_each, inputs
+    from untwine.estimators.linear import fit_each_logistic, logistic_inputs
 
-    x, test_x = inputs(rows)
-    models = fit_each(x, rows.factors, "multinomial")
+    x, test_x = logistic_inputs(rows)
+    models = fit_each_logistic(x, rows.factors, "multinomial")
     pairs = list(zip(models, rows.factors.T, rows.test_factors.T, strict=True))
     return {
         "informativeness": float(np.mean([(m.predict(test_x) == y).mean() for m, _, y in pairs])),

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from numpy.typing import ArrayLike
 
-from untwine.metrics._arrays import check, top_two
-from untwine.metrics._information import binned_information, entropy
+from untwine.estimators.arrays import check, top_two
+from untwine.estimators.information import binned_information, entropy
 from untwine.registry import metric
 from untwine.schema import Range
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError
-from untwine.metrics._arrays import Codes, Levels, check
-from untwine.metrics._information import binned_information, discretise
+from untwine.estimators.arrays import Codes, Levels, check
+from untwine.estimators.information import binned_information, discretise
 from untwine.registry import metric
 from untwine.schema import Range
 
-BEYOND = 6.0  # standard deviations above chance from which information is believed
+MIN_DEVIATIONS = 6.0  # standard deviations above chance from which information counts
 
 
 @metric(
@@ -38,13 +38,13 @@ def modularity(
 
     Codes (N, D) are cut into equal bins between their extremes as for MIG; factors (N, K) are
     levels. Latents that know nothing count as 0; factors with a single level are left out, and a
-    single factor is refused, as there is no other that a latent should not know.
+    single factor is refused, because modularity compares factors.
 
     Blind spots: it says nothing of how much a latent knows. Pure noise scores high where factors
     differ in size, as information by chance grows with the number of levels: 0.68 for the factors
-    of dSprites. `modularity[corrected]` takes that share away and believes only in what stands out
-    from it. Constant latents pull the mean down, so unused ones cost, while a factor that no latent
-    knows costs nothing. The extremes of a latent set its bins, so outliers squeeze them.
+    of dSprites. `modularity[corrected]` subtracts that share and counts only what is significantly
+    above it. Constant latents pull the mean down, so unused ones cost, while a factor that no
+    latent knows costs nothing. The extremes of a latent set its bins, so outliers squeeze them.
 
     Args:
         bins: number of bins of each latent.
@@ -61,10 +61,10 @@ def modularity(
     information = binned_information(z, f, bins)
     if corrected:
         information = _beyond_chance(information, z, f, bins)
-    return float(_of_latents(information).mean())
+    return float(_latent_modularity(information).mean())
 
 
-def _of_latents(information: NDArray[np.float64]) -> NDArray[np.float64]:
+def _latent_modularity(information: NDArray[np.float64]) -> NDArray[np.float64]:
     """(D, K) information to the (D,) modularity of each latent."""
     squares = information**2
     best = squares.max(1)
@@ -79,4 +79,4 @@ def _beyond_chance(
     used = [len(np.unique(discretise(column[:, None], bins))) for column in z.T]
     freedom = np.outer(np.array(used) - 1, f.max(0))
     beyond = information - freedom / (2 * len(z))
-    return np.where(beyond > BEYOND * np.sqrt(2 * freedom) / (2 * len(z)), beyond, 0)
+    return np.where(beyond > MIN_DEVIATIONS * np.sqrt(2 * freedom) / (2 * len(z)), beyond, 0)

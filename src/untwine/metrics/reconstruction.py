@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError
-from untwine.metrics._arrays import plain
+from untwine.estimators.arrays import as_float64
 from untwine.registry import metric
 
-SMALLEST = 1e-7  # probabilities are kept this far from 0 and 1, so that logarithms are finite
+MIN_PROBABILITY = 1e-7  # and at most 1 minus this, so that logarithms are finite
 
 
 @metric(
@@ -37,20 +37,20 @@ def reconstruction(images: ArrayLike, reconstructions: ArrayLike) -> dict[str, f
     >>> reconstruction(np.ones((2, 1, 4, 4)), np.full((2, 1, 4, 4), 0.5))["squared_error"]
     0.25
     """
-    x, y = _real(images), _real(reconstructions)
+    x, y = _check_real(images), _check_real(reconstructions)
     if x.shape != y.shape or not x.size:
         raise DataError(
             f"images and reconstructions must have one shape, not {x.shape} and {y.shape}"
         )
     scores = {"squared_error": float(np.square(x - y).mean())}
     if min(x.min(), y.min()) >= 0 and max(x.max(), y.max()) <= 1:
-        p = y.clip(SMALLEST, 1 - SMALLEST)
+        p = y.clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
         scores["cross_entropy"] = float(-(x * np.log(p) + (1 - x) * np.log1p(-p)).mean())
     return scores
 
 
-def _real(values: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(plain(values))
+def _check_real(values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(as_float64(values))
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
         raise DataError("images and reconstructions must be finite numbers")
     return array.astype(np.float64)

@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError, ParameterError
-from untwine.metrics._arrays import Codes, Levels, check, split, top_two
-from untwine.metrics._information import chunks
+from untwine.estimators.arrays import Codes, Levels, check, split, top_two
+from untwine.estimators.information import row_slices
 from untwine.registry import metric
 from untwine.schema import Natural, Positive, Range
 
 Scores = NDArray[np.float64]  # (D, K)
-
 INACTIVE = 1e-12  # variance of a latent that predicts nothing
 
 
@@ -47,13 +46,13 @@ def sap(
     As in the paper, S is the R² of a straight line for an ordered factor. For a categorical factor
     it is the balanced accuracy of thresholds on the latent, one interval for each level in the
     order of the levels' means, placed where they do best; the paper leaves the rule for more than
-    two levels open. Both are computed on the rows to test on, or on all rows where there are none,
+    two levels open. Both are computed on the test rows, or on all rows where there are none,
     and nothing is learned from others. Inactive latents have S = 0.
 
-    `sap[svm]` is the 2019 study's: S is the accuracy on the rows to test on (by default a third,
+    `sap[svm]` is the 2019 study's: S is the accuracy on the test rows (by default a third,
     chosen by the seed) of a linear support vector machine with squared hinge, balanced weights and
-    a penalised bias, trained to its optimum. `sap[regression]` is R² for all factors on the rows to
-    learn from. With one latent the second best is 0; factors with a single level are left out.
+    a penalised bias, trained to its optimum. `sap[regression]` is R² for all factors on the
+    training rows. With one latent the second best is 0; factors with a single level are left out.
 
     Blind spots: R² sees straight lines only, so a distorted latent loses and a cyclic factor looks
     unpredictable. Two latents that share a factor score 0 however clean they are. A machine that
@@ -66,23 +65,23 @@ def sap(
         categorical: positions from 0 of factors without an order, for the paper's method; factors
             with two levels always count as such.
         cost: weight of the errors against the size of the machine's weights.
-        seed: chooses the rows that are held back where no rows to test on are given.
+        seed: chooses the rows held out where no test rows are given.
 
     >>> codes = [[1, 0], [2, 0], [4, 0], [3, 0], [5, 0], [6, 0]]
     >>> round(sap(codes, [0, 0, 0, 1, 1, 1]), 6)  # one of six on the wrong side; inactive: 0
     0.833333
     """
     if method == "svm":
-        from untwine.metrics._svm import accuracies
+        from untwine.estimators.linear import svm_accuracies
 
-        return _gap(accuracies(split(codes, factors, test_codes, test_factors, seed), cost))
+        return _gap(svm_accuracies(split(codes, factors, test_codes, test_factors, seed), cost))
     if method == "regression":
         return _gap(_determination(*check(codes, factors)))
     if (test_codes is None) != (test_factors is None):
         raise DataError("test codes and test factors come together; one of them is missing")
     if test_codes is None or test_factors is None:
-        return _gap(_paper(codes, factors, categorical))
-    return _gap(_paper(test_codes, test_factors, categorical))
+        return _gap(_paper_scores(codes, factors, categorical))
+    return _gap(_paper_scores(test_codes, test_factors, categorical))
 
 
 def _gap(scores: Scores) -> float:
@@ -90,11 +89,11 @@ def _gap(scores: Scores) -> float:
     return float((best - second).mean())
 
 
-def _paper(codes: ArrayLike, factors: ArrayLike, categorical: tuple[int, ...]) -> Scores:
+def _paper_scores(codes: ArrayLike, factors: ArrayLike, categorical: tuple[int, ...]) -> Scores:
     """(D, K) R², or balanced accuracy where a factor is categorical."""
     z, f = check(codes, factors)
     scores = _determination(z, f)
-    columns = np.flatnonzero(_without_order(factors, categorical) | (f.max(0) == 1))
+    columns = np.flatnonzero(_is_categorical(factors, categorical) | (f.max(0) == 1))
     for i in range(z.shape[1]) if len(columns) else ():
         order = np.argsort(z[:, i])
         latent = z[order, i]
@@ -103,23 +102,23 @@ def _paper(codes: ArrayLike, factors: ArrayLike, categorical: tuple[int, ...]) -
     return scores
 
 
-def _without_order(factors: ArrayLike, categorical: tuple[int, ...]) -> NDArray[np.bool_]:
-    """(K,) which of the factors that change stand at these positions among all."""
-    given = np.asarray(factors)
-    given = given.reshape(len(given), -1)
-    if max(categorical, default=0) >= given.shape[1]:
+def _is_categorical(factors: ArrayLike, categorical: tuple[int, ...]) -> NDArray[np.bool_]:
+    """(K,) whether each factor that changes is at one of these positions among all factors."""
+    f = np.asarray(factors)
+    f = f.reshape(len(f), -1)
+    if max(categorical, default=0) >= f.shape[1]:
         raise ParameterError(
             f"sap.categorical names factor {max(categorical)}, but the last of the "
-            f"{given.shape[1]} factors is {given.shape[1] - 1}, as they count from 0"
+            f"{f.shape[1]} factors is {f.shape[1] - 1}, as they count from 0"
         )
-    changing = (given != given[:1]).any(0)
-    return np.isin(np.arange(given.shape[1]), categorical)[changing]
+    changing = (f != f[:1]).any(0)
+    return np.isin(np.arange(f.shape[1]), categorical)[changing]
 
 
 def _determination(z: Codes, f: Levels) -> Scores:
     """(D, K) squared correlations; 0 for inactive latents."""
     centre = np.concatenate([z.mean(0, dtype=np.float64), f.mean(0)])
-    parts = (np.hstack([z[rows], f[rows]]) - centre for rows in chunks(len(z)))
+    parts = (np.hstack([z[rows], f[rows]]) - centre for rows in row_slices(len(z)))
     moments = np.sum([part.T @ part for part in parts], axis=0) / (len(z) - 1)
     variance, d = np.diag(moments), z.shape[1]
     active = variance[:d, None] > INACTIVE
@@ -135,7 +134,7 @@ def balanced_accuracy(z: Codes, y: Levels) -> float:
     >>> balanced_accuracy(np.arange(4.0), np.array([1, 1, 0, 0]))
     1.0
     """
-    cuts = np.append(np.flatnonzero(np.diff(z)), len(z) - 1)  # equal values cannot be told apart
+    cuts = np.append(np.flatnonzero(np.diff(z)), len(z) - 1)  # equal values stay together
     sizes = np.bincount(y)
     if len(sizes) == 2:
         apart = np.abs(_recall(y, 0, cuts) - _recall(y, 1, cuts)).max()

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError
-from untwine.metrics._arrays import Codes, check_codes
+from untwine.estimators.arrays import Codes, check_codes
 from untwine.registry import metric
 
-SINGULAR = 1e-13  # an eigenvalue of the correlations that cannot be told from 0
-ROWS = 2**18  # summed at a time
+SINGULAR = 1e-13  # eigenvalues of the correlations that count as 0
+BLOCK_ROWS = 2**18  # summed at a time
 
 
 @metric(
@@ -66,7 +66,7 @@ def covariance(z: Codes) -> NDArray[np.float64]:
 
 
 def _parts(z: Codes) -> list[Codes]:
-    return [z[first : first + ROWS] for first in range(0, len(z), ROWS)]
+    return [z[first : first + BLOCK_ROWS] for first in range(0, len(z), BLOCK_ROWS)]
 
 
 def _product(z: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,15 +9,41 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError
-from untwine.metrics._arrays import check_codes
+from untwine.estimators.arrays import check_codes
 from untwine.metrics.total_correlation import covariance
 from untwine.registry import metric
 from untwine.schema import NonNegative, Positive
 
 SWEEPS, ROUNDS = 4, 1000  # of coordinate descent before each attempt to solve exactly
-SETTLED = 1e-12  # a gradient or a coefficient that cannot be told from zero
-MOST_NUMBERS = 2**22  # in memory for the systems of all regressions on a model
+ZERO_TOLERANCE = 1e-12  # gradients and coefficients that count as zero
+MAX_NUMBERS = 2**22  # in memory for the systems of all regressions on a model
 RIDGE = 1e-10  # lets systems of copied latents be solved
+
+
+def udr_scores(
+    several_codes: Sequence[ArrayLike],
+    several_kl: Sequence[ArrayLike] | None = None,
+    *,
+    method: Literal["lasso", "spearman"] = "lasso",
+    alpha: float = 0.1,
+    threshold: float = 0.01,
+    filtered: bool = True,
+) -> NDArray[np.float64]:
+    """(M,) scores of the models, for choosing among them; arguments as in `udr`."""
+    models = _check_models(several_codes)
+    ends = np.cumsum([z.shape[1] for z in models])[:-1]
+    correlations, changing = _correlations(models, method)  # (T, T) and (T,) over all latents
+    informative = changing & _informative(models, several_kl, threshold)
+    correlations = correlations * informative * informative[:, None]
+    used = informative if filtered else np.ones_like(informative)
+    blocks = np.split(np.arange(len(used)), ends)
+    strengths = [
+        _strengths(correlations[block], block, method, alpha)[used[block]] for block in blocks
+    ]
+    agreements = np.array(
+        [[_agreement(r[:, block[used[block]]]) for block in blocks] for r in strengths]
+    )
+    return np.array([np.median(np.delete(column, b)) for b, column in enumerate(agreements.T)])
 
 
 @metric(
@@ -28,6 +54,8 @@ RIDGE = 1e-10  # lets systems of copied latents be solved
     range=(0.0, 1.0),
     unchanged_by=("permutation", "sign", "scale", "shift", "dead"),
     variants={"spearman": {"method": "spearman"}},
+    compares="runs",  # studies give each run a score with:
+    per_run=udr_scores,
 )
 def udr(
     several_codes: Sequence[ArrayLike],
@@ -80,33 +108,7 @@ def udr(
     return {"udr": float(np.median(scores)), **each}
 
 
-def udr_scores(
-    several_codes: Sequence[ArrayLike],
-    several_kl: Sequence[ArrayLike] | None = None,
-    *,
-    method: Literal["lasso", "spearman"] = "lasso",
-    alpha: float = 0.1,
-    threshold: float = 0.01,
-    filtered: bool = True,
-) -> NDArray[np.float64]:
-    """(M,) the score of each model, for choosing among them; arguments as in `udr`."""
-    models = _checked(several_codes)
-    ends = np.cumsum([z.shape[1] for z in models])[:-1]
-    correlations, changing = _correlations(models, method)  # (T, T) and (T,) over all latents
-    informative = changing & _informative(models, several_kl, threshold)
-    correlations = correlations * informative * informative[:, None]
-    kept = informative if filtered else np.ones_like(informative)
-    blocks = np.split(np.arange(len(kept)), ends)
-    strengths = [
-        _strengths(correlations[block], block, method, alpha)[kept[block]] for block in blocks
-    ]
-    agreements = np.array(
-        [[_agreement(r[:, block[kept[block]]]) for block in blocks] for r in strengths]
-    )
-    return np.array([np.median(np.delete(column, b)) for b, column in enumerate(agreements.T)])
-
-
-def _checked(several_codes: Sequence[ArrayLike]) -> list[NDArray[np.floating]]:
+def _check_models(several_codes: Sequence[ArrayLike]) -> list[NDArray[np.floating]]:
     models = [check_codes(codes) for codes in several_codes]
     if len(models) < 2:
         raise DataError(f"agreement needs the codes of at least 2 models, not {len(models)}")
@@ -121,7 +123,7 @@ def _checked(several_codes: Sequence[ArrayLike]) -> list[NDArray[np.floating]]:
 def _informative(
     models: list[NDArray[np.floating]], several_kl: Sequence[ArrayLike] | None, threshold: float
 ) -> NDArray[np.bool_]:
-    """(T,) which latents of all models say enough."""
+    """(T,) whether the KL of each latent of all models exceeds the threshold."""
     total = sum(z.shape[1] for z in models)
     if several_kl is None:
         return np.ones(total, dtype=np.bool_)
@@ -155,7 +157,7 @@ def _strengths(
     """(D_a, T) how strongly each latent of a model goes with every latent of all models."""
     if method == "spearman":
         return np.abs(correlations)
-    pieces = -(-correlations.size * len(block) // MOST_NUMBERS)
+    pieces = -(-correlations.size * len(block) // MAX_NUMBERS)
     parts = np.array_split(correlations, pieces, axis=1)
     return np.abs(np.hstack([_lasso(correlations[:, block], part, alpha) for part in parts]))
 
@@ -171,16 +173,16 @@ def _lasso(
     w = np.zeros_like(targets)
     left = np.arange(targets.shape[1])
     for _ in range(ROUNDS):
-        start = _descended(gram, targets[:, left], alpha, w[:, left])
-        exact, optimal = _solved(gram, targets[:, left], alpha, start)
-        w[:, left] = np.where(optimal, exact, _towards(start, exact))
+        start = _descend(gram, targets[:, left], alpha, w[:, left])
+        exact, optimal = _solve(gram, targets[:, left], alpha, start)
+        w[:, left] = np.where(optimal, exact, _move_towards(start, exact))
         left = left[~optimal]
         if not len(left):
             break
     return w
 
 
-def _descended(
+def _descend(
     gram: NDArray[np.float64],
     targets: NDArray[np.float64],
     alpha: float,
@@ -193,7 +195,7 @@ def _descended(
     return w
 
 
-def _solved(
+def _solve(
     gram: NDArray[np.float64],
     targets: NDArray[np.float64],
     alpha: float,
@@ -203,7 +205,7 @@ def _solved(
 
     Copied latents have many solutions; the ridge chooses the one that is nearest.
     """
-    signs = np.sign(start) * (np.abs(start) > SETTLED)  # smaller ones are rounding errors
+    signs = np.sign(start) * (np.abs(start) > ZERO_TOLERANCE)  # smaller ones are rounding errors
     active = (signs != 0).T  # (T, D)
     both = active[:, :, None] & active[:, None, :]
     systems = np.where(both, gram, 0.0) + np.eye(len(gram)) * np.where(active, RIDGE, 1)[:, None]
@@ -211,11 +213,13 @@ def _solved(
     slope = (targets - gram @ w - alpha * signs).T * active
     w = w + np.linalg.solve(systems, slope[..., None])[..., 0].T
     slope = targets - gram @ w
-    good = np.where(active.T, np.abs(slope - alpha * signs), np.abs(slope) - alpha) <= SETTLED
+    good = (
+        np.where(active.T, np.abs(slope - alpha * signs), np.abs(slope) - alpha) <= ZERO_TOLERANCE
+    )
     return w, (good & (np.sign(w) == signs)).all(0)
 
 
-def _towards(start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
+def _move_towards(start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
     """(D, T) as far from start to end as no sign changes."""
     turns = np.sign(end) * np.sign(start) < 0
     share = np.where(turns, start / np.where(turns, start - end, 1), 1)
@@ -225,9 +229,9 @@ def _towards(start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np
 
 def _agreement(r: NDArray[np.float64]) -> float:
     """(D_a, D_b) strengths to s(a, b); 0 where a model has no informative latent."""
-    return (_one_way(r) + _one_way(r.T)) / 2 if r.size else 0.0
+    return (_one_way_agreement(r) + _one_way_agreement(r.T)) / 2 if r.size else 0.0
 
 
-def _one_way(r: NDArray[np.float64]) -> float:
+def _one_way_agreement(r: NDArray[np.float64]) -> float:
     total = r.sum(0)
     return float((np.square(r.max(0)) / np.where(total > 0, total, 1)).mean())

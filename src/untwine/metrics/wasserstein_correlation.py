@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from untwine.metrics._arrays import check_codes
+from untwine.estimators.arrays import check_codes
 from untwine.metrics.total_correlation import covariance
 from untwine.registry import metric
 
@@ -23,7 +23,7 @@ def wasserstein_correlation(codes: ArrayLike) -> dict[str, float]:
 
     W = W₂²(N(0, Σ), N(0, S)) = 2 tr Σ − 2 tr (S^½ Σ S^½)^½,   S = diag Σ
 
-    Reported by Locatello et al., 2019, beside the total correlation. The second value is W / tr Σ,
+    Reported by Locatello et al., 2019, next to the total correlation. The second value is W / tr Σ,
     which does not change when all codes are scaled alike.
 
     Codes (N, D) give the covariance Σ (D, D). Constant latents add nothing; without a latent that

@@ -1,4 +1,4 @@
-"""Z-diff: the BetaVAE score's vectors, told apart by linear support vector machines."""
+"""Z-diff: the BetaVAE score with linear support vector machines as the classifier."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from untwine.metrics._sampling import Draws, Encoder, differences, sampler
-from untwine.metrics.beta_vae_score import fitted
+from untwine.estimators.sampling import Draws, Encoder, make_sampler, pair_differences
+from untwine.metrics.beta_vae_score import fit_classifier
 from untwine.registry import metric
 from untwine.schema import Count, Natural, Positive
 
@@ -58,17 +58,17 @@ def z_diff(
         test: points to test on.
         c: weight of the hinge; the weight of the regulariser is 1.
         loss: "hinge" as in the paper's text, or "squared-hinge".
-        draws: "rows" takes pairs from the given rows, "fresh" encodes fresh ones by a function.
+        draws: "rows" pairs existing rows, "fresh" encodes new examples with a function.
         seed: of the draws.
 
     >>> factors = np.stack(np.meshgrid(*map(np.arange, (5, 6, 7))), -1).reshape(-1, 3)
     >>> z_diff(factors.astype(float), factors, train=500, test=500)
     {'z_diff': 1.0, 'train_accuracy': 1.0}
     """
-    source, rng = sampler(codes, factors, draws), np.random.default_rng(seed)
-    x, y = differences(source, train, pairs, rng)
-    classify = fitted(functools.partial(_machines, c, loss, seed), x, y)
-    test_x, test_y = differences(source, test, pairs, rng)
+    source, rng = make_sampler(codes, factors, draws), np.random.default_rng(seed)
+    x, y = pair_differences(source, train, pairs, rng)
+    classify = fit_classifier(functools.partial(_machines, c, loss, seed), x, y)
+    test_x, test_y = pair_differences(source, test, pairs, rng)
     return {
         "z_diff": float((classify(test_x) == test_y).mean()),
         "train_accuracy": float((classify(x) == y).mean()),

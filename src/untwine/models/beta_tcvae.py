@@ -9,8 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError
-from untwine.parts.gaussian import Gaussian
 from untwine.records import Sizes, Trace
 from untwine.registry import model
 from untwine.schema import NonNegative
@@ -22,7 +22,7 @@ Part = Literal["mi", "tc", "dw"]
 
 
 def log_weights(batch: int, n_train: int, weighting: Weighting) -> Tensor:
-    """(B, B) log ω_ij, the weight of posterior j in the estimate of q(z_i).
+    """(B, B) log ω_ij, log-weights of posterior j in the estimate of q(z_i).
 
     `mws` (minibatch-weighted): 1/(B·N) everywhere. `mss` (stratified, symmetric): 1/N for the
     sample's own posterior and (N−1)/(N(B−1)) for every other, so that each row sums to 1 and the

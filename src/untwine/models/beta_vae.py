@@ -1,5 +1,7 @@
 """β-VAE: weight the KL."""
 
+from __future__ import annotations
+
 from untwine.parts.terms import KL
 from untwine.registry import model
 from untwine.schema import NonNegative

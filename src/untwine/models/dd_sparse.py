@@ -10,20 +10,20 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError
-from untwine.parts.gaussian import Gaussian
 from untwine.records import Density, Draw, Sizes, Trace
 from untwine.registry import model
 from untwine.schema import NonNegative, Positive, Share
 from untwine.slots import Prior, Term
 from untwine.vae import Recipe
 
-SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+KERNEL_SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 @dataclass(frozen=True)
 class ScaleMixture:
-    """Independent dimensions, each a mixture of the same centred Gaussians; a density."""
+    """Independent dimensions, each a mixture of the same centred Gaussians; a `Density`."""
 
     log_weight: Tensor  # (K,), normalised
     logvar: Tensor  # (K, D)
@@ -62,7 +62,7 @@ class SparsePrior(Prior):
 def kernel(x: Tensor, y: Tensor) -> Tensor:
     """Σ_s Σ_d 2s / (2s + (x_id − y_jd)²) over six scales s, (A, B) for x (A, D) and y (B, D)."""
     gap = (x[:, None] - y[None]).square()  # (A, B, D)
-    return torch.stack([(2 * s / (2 * s + gap)).sum(-1) for s in SCALES]).sum(0)
+    return torch.stack([(2 * s / (2 * s + gap)).sum(-1) for s in KERNEL_SCALES]).sum(0)
 
 
 def mmd(x: Tensor, y: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ def mmd(x: Tensor, y: Tensor) -> Tensor:
 class AggregateMatch(Term):
     """MMD² between the codes of the batch and as many draws from the prior, ().
 
-    Refuses a batch of one example and a prior that cannot be sampled as a density.
+    Refuses a batch of one example and a prior without a density.
     """
 
     def forward(self, trace: Trace) -> Tensor:

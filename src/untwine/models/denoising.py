@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from untwine.errors import IncompatibleError
-from untwine.records import Sizes
+from untwine.records import Sizes, is_image
 from untwine.registry import model
 from untwine.schema import NonNegative, Share
 from untwine.slots import Corruption
@@ -24,14 +24,14 @@ class AddNoise(Corruption):
     def __init__(self, sizes: Sizes, noise: Noise, sigma: float, rate: float) -> None:
         super().__init__()
         self.noise, self.sigma, self.rate = noise, sigma, rate
-        self.bounded = len(sizes.shape) == 3
-        if noise == "salt-and-pepper" and not self.bounded:
+        self.is_image = is_image(sizes.shape)
+        if noise == "salt-and-pepper" and not self.is_image:
             raise IncompatibleError("salt-and-pepper noise needs images; choose gaussian noise")
 
     def corrupt(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if self.noise == "gaussian":
             noisy = x + self.sigma * torch.randn_like(x)
-            return (noisy.clamp(0, 1) if self.bounded else noisy), x
+            return (noisy.clamp(0, 1) if self.is_image else noisy), x
         hit, white = torch.rand_like(x) < self.rate, torch.rand_like(x) < 0.5
         return torch.where(hit, white.to(x), x), x
 

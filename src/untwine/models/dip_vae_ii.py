@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError
 from untwine.models._papers import KUMAR_2018
-from untwine.parts.gaussian import Gaussian
 from untwine.parts.moments import Diagonal, OffDiagonal
 from untwine.records import Sizes, Trace
 from untwine.registry import model

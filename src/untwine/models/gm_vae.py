@@ -9,13 +9,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from untwine.parts.gaussian import Gaussian
-from untwine.parts.latents import GaussianPosterior
-from untwine.parts.mixture import KLMode, Mixture, component, expected_kl
+from untwine.distributions import Gaussian, KLMode, Mixture, expected_kl
+from untwine.parts.defaults import GaussianPosterior
+from untwine.parts.groups import discrete_latent
 from untwine.records import Batch, Latent, Sizes, Trace
 from untwine.registry import model
 from untwine.schema import Count, NonNegative
-from untwine.slots import Encode, Latents, Term
+from untwine.slots import Encoder, Latents, Term
 from untwine.vae import Recipe
 
 Assignment = Literal["bayes", "network"]
@@ -49,27 +49,29 @@ class MixtureLatents(Latents):
         out = self.last(self.first(w).tanh()).unflatten(-1, (self.clusters, -1))
         return Mixture.even(Gaussian(*out.chunk(2, -1)))
 
-    def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
+    def forward(
+        self, h: Tensor, batch: Batch, encoder: Encoder, *, mean: bool
+    ) -> dict[str, Latent]:
         z, w = self.z(h), self.w(h)
         at = z.mean if mean else z.z
         p = self.prior(w.mean if mean else w.z)
-        scores = p.log_each(at) if self.cluster is None else self.cluster(h)
+        scores = p.log_joint(at) if self.cluster is None else self.cluster(h)
         log_rho = scores.log_softmax(-1)  # (B, K)
         kl = expected_kl(z.q, p.parts, log_rho.exp(), at, self.kl_mode)
         return {
             "z": Latent(z, kl, p),
-            "w": Latent(w, w.q.kl(), decoded=False),
-            "cluster": self._at_least(component(log_rho)),
+            "w": Latent(w, w.q.kl(), feeds_decoder=False),
+            "cluster": self._with_floor(discrete_latent(log_rho)),
         }
 
-    def _at_least(self, cluster: Latent) -> Latent:
-        """The KL of the component no smaller than the floor, as a mean over the batch."""
+    def _with_floor(self, cluster: Latent) -> Latent:
+        """Keep the KL of the component, as a mean over the batch, at or above the floor."""
         if not self.floor:
             return cluster
         kl = cluster.kl.mean().clamp(min=self.floor).expand_as(cluster.kl)
         return replace(cluster, kl=kl)
 
-    def sample(self, n: int, encoder: Encode) -> Tensor:
+    def sample(self, n: int, encoder: Encoder) -> Tensor:
         w = torch.randn_like(self.first.weight.new_empty(n, self.first.in_features))
         return self.prior(w).sample()
 
@@ -80,7 +82,7 @@ class Consistency(Term):
     def forward(self, trace: Trace) -> Tensor:
         z = trace.latents["z"]
         assert isinstance(z.p, Mixture), "the recipe that adds the term sets the latents too"
-        log_rho = z.p.log_each(z.draw.z).log_softmax(-1)
+        log_rho = z.p.log_joint(z.draw.z).log_softmax(-1)
         return -(log_rho.exp() * log_rho).sum(-1)
 
 

@@ -15,14 +15,14 @@ from untwine.models._papers import MIAO_2022
 from untwine.records import Sizes
 from untwine.registry import model
 from untwine.schema import NonNegative, Positive, Range
-from untwine.slots import Facts, Mapping
+from untwine.slots import Extras, Mapping
 from untwine.vae import Recipe
 
 Push = Callable[[Tensor], Tensor]
 
 
 def push(distance: Tensor, c1: float, c2: float, eta: float) -> Tensor:
-    """c₁((d + η)^c₂ − η^c₂): how far a point moves that is d from the boundary."""
+    """c₁((d + η)^c₂ − η^c₂), how far to move a point at distance d from the boundary."""
     return c1 * ((distance + eta) ** c2 - eta**c2)
 
 
@@ -34,8 +34,8 @@ def direction(angle: Tensor) -> Tensor:
 def nearest_ray(y: Tensor, rays: Tensor) -> Tensor:
     """(B,) distance of points y (B, 2) to the nearest of the rays from the origin along (K, 2).
 
-    Of all rays the nearest is a boundary of the point's own sector, so this is dis(y); without an
-    angle, its gradient is finite everywhere.
+    The nearest ray is a boundary of the point's own sector, so this is dis(y). It does not use
+    angles, so its gradient is finite everywhere.
     """
     across = (y[:, :1] * rays[:, 1] - y[:, 1:] * rays[:, 0]).abs()  # (B, K)
     behind = y @ rays.T <= 0
@@ -43,8 +43,8 @@ def nearest_ray(y: Tensor, rays: Tensor) -> Tensor:
     return torch.where(behind, away, across).amin(-1)
 
 
-def _trainable(owner: nn.Module, name: str, value: Tensor, learned: bool) -> None:
-    """Give a module a parameter, or the same value as a constant."""
+def _register(owner: nn.Module, name: str, value: Tensor, learned: bool) -> None:
+    """Register a value as a parameter if it is learned, else as a constant."""
     if learned:
         owner.register_parameter(name, nn.Parameter(value))
     else:
@@ -59,7 +59,7 @@ class Sectors(nn.Module):
 
     def __init__(self, clusters: int, learned: bool, away: Push) -> None:
         super().__init__()
-        _trainable(self, "u", torch.zeros(clusters), learned)
+        _register(self, "u", torch.zeros(clusters), learned)
         self.push = away
         # Two sectors split the first axis, as they do in one dimension.
         self.start = -math.pi / 2 if clusters == 2 else 0.0
@@ -78,8 +78,8 @@ class Sectors(nn.Module):
 
     def index(self, y: Tensor, ends: Tensor) -> Tensor:
         """(B,) the sector of each point."""
-        turned = (torch.atan2(y[:, 1], y[:, 0]) - self.start).remainder(math.tau)
-        return (turned[:, None] >= ends[:-1]).sum(-1)
+        angle = (torch.atan2(y[:, 1], y[:, 0]) - self.start).remainder(math.tau)
+        return (angle[:, None] >= ends[:-1]).sum(-1)
 
 
 class Halves(nn.Module):
@@ -90,7 +90,7 @@ class Halves(nn.Module):
 
     def __init__(self, learned: bool, away: Push) -> None:
         super().__init__()
-        _trainable(self, "b", torch.zeros(1), learned)
+        _register(self, "b", torch.zeros(1), learned)
         self.push = away
 
     def proportions(self) -> Tensor:
@@ -108,8 +108,8 @@ Plane = Sectors | Halves
 class Clusters(Mapping):
     """Sectors in the first planes (y₁, y₂), (y₃, y₄), …; other latents stay as they are.
 
-    Reports the fact `cluster` (B, ΠK), one-hot, the last plane fastest. Refuses more planes than
-    there are latents for.
+    Reports `cluster` (B, ΠK), one-hot, with the last plane varying fastest. Refuses more planes
+    than the latents suffice for.
     """
 
     def __init__(self, sizes: Sizes, clusters: tuple[int, ...], learned: bool, away: Push) -> None:
@@ -126,19 +126,19 @@ class Clusters(Mapping):
         self.planes = nn.ModuleList(planes)
 
     def proportions(self) -> list[Tensor]:
-        """For each plane (K,) the share of the prior in each sector."""
+        """For each plane, (K,) prior probabilities of its sectors."""
         return [cast("Plane", plane).proportions().detach() for plane in self.planes]
 
-    def forward(self, z: Tensor) -> tuple[Tensor, Facts]:
+    def forward(self, z: Tensor) -> tuple[Tensor, Extras]:
         rest = self.out_features - sum(self.widths)
         *parts, others = z.split([*self.widths, rest], -1)
-        moved = [plane(y) for plane, y in zip(self.planes, parts, strict=True)]
-        joint = torch.zeros_like(moved[0][1])
-        for size, (_, k) in zip(self.clusters, moved, strict=True):
+        mapped = [plane(y) for plane, y in zip(self.planes, parts, strict=True)]
+        joint = torch.zeros_like(mapped[0][1])
+        for size, (_, k) in zip(self.clusters, mapped, strict=True):
             joint = joint * size + k
         every = torch.arange(math.prod(self.clusters), device=z.device)
         cluster = (joint[:, None] == every).to(z)  # one_hot would wait to look at the indices
-        return torch.cat([*(w for w, _ in moved), others], -1), {"cluster": cluster}
+        return torch.cat([*(w for w, _ in mapped), others], -1), {"cluster": cluster}
 
 
 @model(

@@ -14,11 +14,10 @@ from untwine.models._papers import MIAO_2022
 from untwine.records import Sizes
 from untwine.registry import model
 from untwine.schema import Range
-from untwine.slots import Facts, Mapping
+from untwine.slots import Extras, Mapping
 from untwine.vae import Recipe
 
 Act = Literal["relu", "linear", "tanh"]
-
 MAX_LEVELS = 5
 ACTIVATIONS: dict[Act, type[nn.Module]] = {
     "relu": nn.ReLU,
@@ -55,12 +54,12 @@ class Levels(Mapping):
         self.layers = nn.ModuleList(nn.Linear(a + b, b) for a, b in pairwise(levels))
         self.act = ACTIVATIONS[act]()
 
-    def forward(self, z: Tensor) -> tuple[Tensor, Facts]:
+    def forward(self, z: Tensor) -> tuple[Tensor, Extras]:
         top, *rest = z.split(self.levels, -1)
-        made = [top]
+        parts = [top]
         for layer, y in zip(self.layers, rest, strict=True):
-            made.append(self.act(layer(torch.cat([made[-1], y], -1))))
-        return torch.cat(made, -1), {}
+            parts.append(self.act(layer(torch.cat([parts[-1], y], -1))))
+        return torch.cat(parts, -1), {}
 
 
 @model(

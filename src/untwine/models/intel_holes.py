@@ -10,11 +10,11 @@ from torch import Tensor
 
 from untwine.errors import IncompatibleError
 from untwine.models._papers import MIAO_2022
-from untwine.parts.geometry import to_sphere
+from untwine.models.intel_sphere import to_sphere
 from untwine.records import Sizes
 from untwine.registry import model
 from untwine.schema import Count, Positive
-from untwine.slots import Facts, Mapping
+from untwine.slots import Extras, Mapping
 from untwine.vae import Recipe
 
 
@@ -49,7 +49,7 @@ class GluedCircle(Mapping):
         self.out_features = sizes.latent
         self.holes, self.epsilon = holes, epsilon
 
-    def forward(self, z: Tensor) -> tuple[Tensor, Facts]:
+    def forward(self, z: Tensor) -> tuple[Tensor, Extras]:
         plane = glue(to_sphere(z[:, :2], self.epsilon), self.holes)
         return torch.cat([plane, z[:, 2:]], -1), {}
 

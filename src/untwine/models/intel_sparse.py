@@ -12,12 +12,11 @@ from untwine.models._papers import MIAO_2022
 from untwine.records import Sizes, Trace
 from untwine.registry import model
 from untwine.schema import NonNegative, Share
-from untwine.slots import Facts, Mapping, Term
+from untwine.slots import Extras, Mapping, Term
 from untwine.vae import Recipe
 
 Regularised = Literal["gate", "code"]
 Normalise = Literal["after", "before"]
-
 HIDDEN = 10
 TINY = 1e-12
 
@@ -44,7 +43,7 @@ def sparsity(v: Tensor, normalise: Normalise = "after") -> Tensor:
 
 
 class DimensionSelector(Mapping):
-    """w = y ⊙ DS(y), (B, D); the gates DS(y) in [floor, 1] are the fact `gate`."""
+    """w = y ⊙ DS(y), (B, D); the gates DS(y) in [floor, 1] are reported as `gate`."""
 
     def __init__(self, sizes: Sizes, floor: float) -> None:
         super().__init__()
@@ -58,7 +57,7 @@ class DimensionSelector(Mapping):
             nn.Sigmoid(),
         )
 
-    def forward(self, z: Tensor) -> tuple[Tensor, Facts]:
+    def forward(self, z: Tensor) -> tuple[Tensor, Extras]:
         gate = self.floor + (1 - self.floor) * self.network(z)
         return z * gate, {"gate": gate}
 
@@ -72,7 +71,7 @@ class Sparsity(Term):
         self.normalise: Normalise = normalise
 
     def forward(self, trace: Trace) -> Tensor:
-        v = trace.facts["gate"] if self.on == "gate" else trace.w.abs()
+        v = trace.extras["gate"] if self.on == "gate" else trace.w.abs()
         return sparsity(v, self.normalise)
 
 

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from untwine.errors import IncompatibleError
 from untwine.models._papers import MIAO_2022
-from untwine.parts.geometry import to_sphere
 from untwine.records import Sizes
 from untwine.registry import model
 from untwine.schema import Positive
-from untwine.slots import Facts, Mapping
+from untwine.slots import Extras, Mapping
 from untwine.vae import Recipe
+
+
+def to_sphere(y: Tensor, epsilon: float) -> Tensor:
+    """y/(‖y‖₂ + ε) over the last axis: almost the unit sphere, continuous at the origin.
+
+    The gradient at 0 is the identity divided by ε.
+
+    >>> to_sphere(torch.tensor([3.0, 4.0]), 1e-7)
+    tensor([0.6000, 0.8000])
+    """
+    return y / (torch.linalg.vector_norm(y, dim=-1, keepdim=True) + epsilon)
 
 
 class Sphere(Mapping):
@@ -28,7 +39,7 @@ class Sphere(Mapping):
             )
         self.out_features, self.epsilon = sizes.latent, epsilon
 
-    def forward(self, z: Tensor) -> tuple[Tensor, Facts]:
+    def forward(self, z: Tensor) -> tuple[Tensor, Extras]:
         return to_sphere(z, self.epsilon), {}
 
 

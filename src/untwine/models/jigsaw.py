@@ -10,7 +10,7 @@ from torch import Tensor
 
 from untwine.errors import IncompatibleError
 from untwine.models._papers import TAGHANAKI_2020
-from untwine.records import Sizes
+from untwine.records import Sizes, is_image
 from untwine.registry import model
 from untwine.schema import Count
 from untwine.slots import Corruption
@@ -30,7 +30,7 @@ def shuffle_windows(x: Tensor, order: Tensor, grid: int) -> Tensor:
 
 
 def permutations(n: int, k: int, device: torch.device) -> Tensor:
-    """(n, k) independent uniform permutations of k things."""
+    """(n, k) independent uniform permutations of 0 … k−1."""
     return torch.rand(n, k, device=device).argsort(1)
 
 
@@ -40,7 +40,7 @@ class Jigsaw(Corruption):
     def __init__(self, sizes: Sizes, grid: int, shuffle: Shuffle) -> None:
         super().__init__()
         self.grid, self.shuffle = grid, shuffle
-        if len(sizes.shape) != 3:
+        if not is_image(sizes.shape):
             raise IncompatibleError(f"jigsaw needs images, not data of shape {tuple(sizes.shape)}")
         channels, height, width = sizes.shape
         if shuffle != "channels" and (height % grid or width % grid):

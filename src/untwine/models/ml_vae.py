@@ -8,18 +8,18 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from untwine.parts.gaussian import Gaussian
-from untwine.parts.groups import product_of_experts, rows_of
-from untwine.parts.latents import GaussianPosterior
+from untwine.distributions import Gaussian
+from untwine.parts.defaults import GaussianPosterior
+from untwine.parts.groups import group_rows, product_of_experts
 from untwine.records import Batch, Draw, Latent, Sizes
 from untwine.registry import model
 from untwine.schema import Natural
-from untwine.slots import Encode, Latents
+from untwine.slots import Encoder, Latents
 from untwine.vae import Recipe
 
 
 class StyleAndContent(Latents):
-    """Style per example and content per group; without groups each example is one of its own."""
+    """Style per example and content per group; without groups each example forms its own."""
 
     def __init__(
         self, sizes: Sizes, style: int, content: int, per_member: bool, whole_batch: bool
@@ -32,36 +32,41 @@ class StyleAndContent(Latents):
         self.whole_batch = whole_batch
         self.out_features = style + content
 
-    def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
+    def forward(
+        self, h: Tensor, batch: Batch, encoder: Encoder, *, mean: bool
+    ) -> dict[str, Latent]:
         rows, groups = self._rows(h, batch.group)
         style = self.style(h)
         factors = Gaussian(*self.content(h).chunk(2, -1))
         q = product_of_experts(factors, rows, groups)  # (R, D)
         shared = per_group if mean or not self.per_member else per_member
-        return {"style": Latent(style, style.q.kl(), normal(style.q)), "content": shared(q, rows)}
+        return {
+            "style": Latent(style, style.q.kl(), standard_normal_like(style.q)),
+            "content": shared(q, rows),
+        }
 
     def _rows(self, h: Tensor, group: Tensor | None) -> tuple[Tensor, int]:
         if self.whole_batch:
             return torch.zeros(len(h), dtype=torch.long, device=h.device), 1
-        return rows_of(group, len(h), h.device)
+        return group_rows(group, len(h), h.device)
 
-    def sample(self, n: int, encoder: Encode) -> Tensor:
-        """Every sample is a group of its own."""
+    def sample(self, n: int, encoder: Encoder) -> Tensor:
+        """Every sample forms its own group."""
         return torch.randn_like(self.content.weight.new_empty(n, self.out_features))
 
 
-def normal(q: Gaussian) -> Gaussian:
-    """N(0, I) of the size of q."""
+def standard_normal_like(q: Gaussian) -> Gaussian:
+    """N(0, I) with the shape of q."""
     return Gaussian(torch.zeros_like(q.mean), torch.zeros_like(q.mean))
 
 
 def per_group(q: Gaussian, rows: Tensor) -> Latent:
     """One draw for each group."""
-    return Latent(Draw(q.sample(), q.mean, q), q.kl(), normal(q), rows=rows)
+    return Latent(Draw(q.sample(), q.mean, q), q.kl(), standard_normal_like(q), rows=rows)
 
 
 def per_member(q: Gaussian, rows: Tensor) -> Latent:
-    """A draw for each member from its group's posterior; members share the one KL evenly."""
+    """A draw for each member from its group's posterior; members share the group's KL evenly."""
     each = Gaussian(q.mean[rows], q.logvar[rows])  # (B, D)
     kl = q.kl()
     members = torch.zeros_like(kl).scatter_add(0, rows, torch.ones_like(kl[rows]))

@@ -9,10 +9,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from untwine.distributions import Gaussian, Mixture
 from untwine.errors import IncompatibleError
 from untwine.models._papers import MIAO_2022
-from untwine.parts.gaussian import Gaussian
-from untwine.parts.mixture import Mixture
 from untwine.records import Density, Draw, Sizes
 from untwine.registry import model
 from untwine.schema import Count, NonNegative, Positive
@@ -43,6 +42,7 @@ def centres(components: int, latent: int, radius: float) -> Tensor:
 class FixedMixture(Prior):
     """p(z) = (1/K) Σ_k N(z; c_k, v I), without parameters; refuses a circle in one latent."""
 
+    has_clusters = True
     means: Tensor  # (K, D)
     logvar: Tensor  # (K, D)
 
@@ -71,7 +71,7 @@ def mog_prior(
     L = E_q(z|x)[−log p(x|z) + log q(z|x) − log p(z)],   p(z) = (1/K) Σ_k N(z; c_k, v I)
 
     One component sits at the origin, two at ±r on the first axis, more on a circle of radius r in
-    the first two latents, which then must be there. The KL is the one-sample estimate, which can
+    the first two latents, which then must exist. The KL is the one-sample estimate, which can
     be negative. The paper gives no numbers; its code has 2 or 4 components at distance 2 with
     log v = 1, surely meant as v = 1, and counts log σ² of the posterior D times over.
 

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from untwine.parts.gaussian import Gaussian
+from untwine.distributions import Gaussian
 from untwine.records import Sizes, Trace
 from untwine.registry import model
 from untwine.schema import Count, NonNegative
@@ -19,10 +19,10 @@ Source = Literal["mean", "sample"]
 
 
 def partner_weights(group: Tensor | None, example: Tensor) -> Tensor:
-    """(R, R) the weight of row j among the partners of row i, which sum to 1.
+    """(R, R) weight of row j among the partners of row i; each row sums to 1.
 
-    Partners are the rows of the other examples of the group; a row without any is its own. Several
-    rows may be draws of one example.
+    Partners are the rows of the other examples of the group; a row without partners is its own.
+    Several rows may be draws of one example.
     """
     itself = torch.eye(len(example), dtype=torch.bool, device=example.device)
     if group is None:
@@ -32,7 +32,7 @@ def partner_weights(group: Tensor | None, example: Tensor) -> Tensor:
     return partners / partners.sum(1, keepdim=True)
 
 
-def layers(inputs: int, units: int, outputs: int) -> nn.Sequential:
+def three_layers(inputs: int, units: int, outputs: int) -> nn.Sequential:
     first, second = nn.Linear(inputs, units), nn.Linear(units, units)
     return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Linear(units, outputs))
 
@@ -40,15 +40,15 @@ def layers(inputs: int, units: int, outputs: int) -> nn.Sequential:
 class Nested(Term):
     """−log N(z_j; f(s), I) + β KL(q(s|z_i) ‖ N(0, I)), s ~ q(s|z_i), for all partners j of i, (B,).
 
-    Every pair counts in both directions. `common` gives what a code shares with its partners'.
+    Every pair counts in both directions. `common` is q(s|z).
     """
 
     def __init__(
         self, sizes: Sizes, latent: int, units: int, beta: float, source: Source, detach: bool
     ) -> None:
         super().__init__(sizes)
-        self.encoder = layers(sizes.latent, units, 2 * latent)
-        self.decoder = layers(latent, units, sizes.latent)
+        self.encoder = three_layers(sizes.latent, units, 2 * latent)
+        self.decoder = three_layers(latent, units, sizes.latent)
         self.beta, self.source, self.detach = beta, source, detach
 
     def common(self, z: Tensor) -> Gaussian:
@@ -64,8 +64,8 @@ class Nested(Term):
 
     def _codes(self, trace: Trace) -> Tensor:
         mean = self.source == "mean"
-        seen = [v.per_example(mean=mean) for v in trace.latents.values() if v.decoded]
-        z = torch.cat(seen, -1)
+        codes = [v.per_example(mean=mean) for v in trace.latents.values() if v.feeds_decoder]
+        z = torch.cat(codes, -1)
         return z.detach() if self.detach else z
 
     def _weights(self, trace: Trace) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from untwine.errors import IncompatibleError
-from untwine.parts.latents import GaussianPosterior
+from untwine.parts.defaults import GaussianPosterior
 from untwine.records import Draw, Sizes
 from untwine.registry import model
 from untwine.schema import Count, Natural
@@ -18,8 +18,8 @@ from untwine.slots import Posterior
 from untwine.vae import Recipe
 
 Source = Literal["features", "mean"]
-INSIDE = 1 - 1e-5
-COLUMNS = 8  # the paper's, where there are as many latents
+MAX_DIAGONAL = 1 - 1e-5
+DEFAULT_COLUMNS = 8  # as in the paper, if there are that many latents
 
 
 def orthonormal(a: Tensor, iterations: int) -> Tensor:
@@ -51,31 +51,31 @@ class Step:
         """z (..., B, D) to its image and log |det ∂z'/∂z| (..., B)."""
         a = (self.r2 @ self.q.mT @ z[..., None]).squeeze(-1) + self.b  # (..., B, M)
         t = a.tanh()
-        moved = z + (self.q @ self.r1 @ t[..., None]).squeeze(-1)
+        image = z + (self.q @ self.r1 @ t[..., None]).squeeze(-1)
         diagonals = self.r1.diagonal(dim1=-2, dim2=-1) * self.r2.diagonal(dim1=-2, dim2=-1)
-        return moved, ((1 - t.square()) * diagonals).log1p().sum(-1)
+        return image, ((1 - t.square()) * diagonals).log1p().sum(-1)
 
 
 def triangular(full: Tensor, diagonal: Tensor) -> Tensor:
     """The matrix (..., M, M) above its diagonal, with tanh of `diagonal` (..., M) on it.
 
-    A hair inside (−1, 1) also where tanh rounds to its bounds: at −1 the map is not invertible.
+    It stays strictly inside (−1, 1) even where tanh rounds to ±1: at −1 the map is singular.
     """
-    return full.triu(1) + (INSIDE * diagonal.tanh()).diag_embed()
+    return full.triu(1) + (MAX_DIAGONAL * diagonal.tanh()).diag_embed()
 
 
 class SylvesterFlow(Posterior):
     """K steps applied to a Gaussian draw; the parameters of each step depend on the example.
 
-    Gives samples with their log-density, and no density elsewhere. Refuses more columns than
-    latents, which cannot be orthonormal.
+    The density is available only at the samples. Refuses more columns than latents, which cannot
+    be orthonormal.
     """
 
     def __init__(
         self, sizes: Sizes, flows: int, columns: int, iterations: int, amortise: Source
     ) -> None:
         super().__init__()
-        m = columns or min(COLUMNS, sizes.latent)
+        m = columns or min(DEFAULT_COLUMNS, sizes.latent)
         if m > sizes.latent:
             raise IncompatibleError(
                 f"{m} orthonormal columns need at least {m} latents, not {sizes.latent}; "
@@ -89,7 +89,7 @@ class SylvesterFlow(Posterior):
 
     def forward(self, h: Tensor) -> Draw:
         start = self.base(h)
-        z = torch.stack([start.z, start.mean])  # (2, B, D): the mean takes the same way
+        z = torch.stack([start.z, start.mean])  # (2, B, D): the mean goes through the same flow
         log_density = start.log_q
         for step in self.steps(h if self.amortise == "features" else start.mean):
             z, log_det = step(z)

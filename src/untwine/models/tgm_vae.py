@@ -9,18 +9,17 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from untwine.parts.gaussian import Gaussian
-from untwine.parts.latents import GaussianPosterior
-from untwine.parts.mixture import Mixture, categorical_kl, kl_to_each
+from untwine.distributions import Gaussian, Mixture, categorical_kl, kl_to_each
+from untwine.parts.defaults import GaussianPosterior
 from untwine.records import Batch, Draw, Latent, Sizes, Trace
 from untwine.registry import model
 from untwine.schema import Count, NonNegative, OpenShare
-from untwine.slots import Encode, Latents, Term
+from untwine.slots import Encoder, Latents, Term
 from untwine.vae import Recipe
 
 
 class TruncatedMixture(Latents):
-    """z with its cluster c(x) and the probability r(x) of not being an outlier, all read from x.
+    """z with its cluster c(x) and the probability r(x) of being an inlier, all inferred from x.
 
     The latent `cluster` holds r·c_1 … r·c_K, 1−r (B, K+1), and their logarithms as its log-density.
     """
@@ -35,14 +34,17 @@ class TruncatedMixture(Latents):
         )
         self.means = nn.Parameter(nn.init.xavier_uniform_(torch.empty(clusters, sizes.latent)))
         self.logits = nn.Parameter(torch.zeros(clusters))
+        self.outlier_cluster = clusters
         self.out_features = sizes.latent
 
     def prior(self) -> Mixture:
-        """Σ_k π_k N(m_k, I), what z follows when it is not an outlier's."""
+        """Σ_k π_k N(m_k, I), the prior of z of inliers."""
         parts = Gaussian(self.means, torch.zeros_like(self.means))
         return Mixture(parts, self.logits.log_softmax(-1))
 
-    def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
+    def forward(
+        self, h: Tensor, batch: Batch, encoder: Encoder, *, mean: bool
+    ) -> dict[str, Latent]:
         b = self.branch(h)
         draw, p = self.z(b), self.prior()
         log_c = self.cluster(b).log_softmax(-1)  # (B, K)
@@ -53,10 +55,10 @@ class TruncatedMixture(Latents):
         cluster = Draw(w, w, log_density=log_w)
         return {
             "z": Latent(draw, kl, p),
-            "cluster": Latent(cluster, torch.zeros_like(kl), decoded=False),
+            "cluster": Latent(cluster, torch.zeros_like(kl), feeds_decoder=False),
         }
 
-    def sample(self, n: int, encoder: Encode) -> Tensor:
+    def sample(self, n: int, encoder: Encoder) -> Tensor:
         return self.prior().sample((n,))
 
 

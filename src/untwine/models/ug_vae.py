@@ -7,14 +7,13 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from untwine.parts.gaussian import Gaussian
-from untwine.parts.groups import product_of_experts
-from untwine.parts.latents import GaussianPosterior
-from untwine.parts.mixture import KLMode, Mixture, component, expected_kl
+from untwine.distributions import Gaussian, KLMode, Mixture, expected_kl
+from untwine.parts.defaults import GaussianPosterior
+from untwine.parts.groups import discrete_latent, product_of_experts
 from untwine.records import Batch, Draw, Latent, Sizes
 from untwine.registry import model
 from untwine.schema import Count
-from untwine.slots import Encode, Latents
+from untwine.slots import Encoder, Latents
 from untwine.vae import Recipe
 
 
@@ -46,7 +45,7 @@ def affine(clusters: int, inputs: int, outputs: int) -> tuple[nn.Parameter, nn.P
 
 
 class GlobalAndLocal(Latents):
-    """z per example from one of K clusters, and β, which shapes the clusters, for the batch."""
+    """z per example from one of K clusters, and β per batch, which shapes the clusters."""
 
     def __init__(
         self,
@@ -69,7 +68,9 @@ class GlobalAndLocal(Latents):
         self.kl_mode: KLMode = kl_mode
         self.out_features = sizes.latent + shared
 
-    def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
+    def forward(
+        self, h: Tensor, batch: Batch, encoder: Encoder, *, mean: bool
+    ) -> dict[str, Latent]:
         z = self.z(h)
         at = z.mean if mean else z.z
         log_pi = self.cluster(at).log_softmax(-1)  # (B, K)
@@ -83,11 +84,15 @@ class GlobalAndLocal(Latents):
         return {
             "z": Latent(z, kl, p),
             "beta": Latent(beta, q.kl(), Gaussian(zero, zero), rows=rows),
-            "cluster": component(log_pi),
+            "cluster": discrete_latent(log_pi),
         }
 
-    def sample(self, n: int, encoder: Encode) -> Tensor:
-        """Every sample is a group of its own."""
+    @torch.no_grad()
+    def own_prior(self, shared: Tensor) -> Gaussian:
+        return self.prior(shared).parts
+
+    def sample(self, n: int, encoder: Encoder) -> Tensor:
+        """Every sample forms its own group."""
         beta = torch.randn_like(self.factor.weight.new_empty(n, self.prior.inputs))
         return torch.cat([self.prior(beta).sample(), beta], -1)
 

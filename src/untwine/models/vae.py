@@ -1,5 +1,7 @@
 """VAE: the evidence lower bound and nothing else."""
 
+from __future__ import annotations
+
 from untwine.registry import model
 from untwine.vae import Recipe
 

@@ -9,11 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from untwine.distributions import Gaussian, Mixture
 from untwine.errors import IncompatibleError
-from untwine.parts.gaussian import Gaussian
-from untwine.parts.mixture import Mixture
-from untwine.parts.nets import is_image
-from untwine.records import Density, Draw, Sizes
+from untwine.records import Density, Draw, Sizes, is_image
 from untwine.registry import model
 from untwine.schema import Count, NonNegative
 from untwine.slots import Prior
@@ -45,12 +43,12 @@ class PseudoInputs(Prior):
         self.image = is_image(sizes.shape)
         if start == "random":
             centre = torch.full((components, *sizes.shape), start_mean)
-        elif sizes.examples is None:
+        elif sizes.draw_examples is None:
             raise IncompatibleError(
                 "pseudo-inputs that start from data need training examples; use start=random"
             )
         else:
-            centre = sizes.examples(components)
+            centre = sizes.draw_examples(components)
         u = centre + start_std * torch.randn_like(centre)
         # outside [0, 1] the clamp has no gradient and a pixel would stay what it is
         self.u = nn.Parameter(reflect(u) if self.image else u)

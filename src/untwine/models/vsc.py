@@ -10,22 +10,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from untwine.parts.latents import GaussianPosterior
+from untwine.parts.defaults import GaussianPosterior
 from untwine.records import Batch, Draw, Latent, Sizes
 from untwine.registry import model
 from untwine.schema import NonNegative, OpenShare, Positive
-from untwine.slots import Encode, Latents
+from untwine.slots import Encoder, Latents
 from untwine.vae import Recipe
 
 Form = Literal["sigmoid", "relu"]
-FLOOR = 1e-6  # of the released relu form, whose logarithms are infinite without it
+MIN_PROBABILITY = 1e-6  # of the released relu form, whose logarithms are infinite without it
 
 
 def log_gate(o: Tensor, form: Form) -> tuple[Tensor, Tensor]:
     """log γ and log(1−γ) of γ = sigmoid(o), or of the released γ = exp(−relu(−o))."""
     if form == "sigmoid":
         return F.logsigmoid(o), F.logsigmoid(-o)
-    gamma = (-F.relu(-o)).exp().clamp(FLOOR, 1 - FLOOR)
+    gamma = (-F.relu(-o)).exp().clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     return gamma.log(), (-gamma).log1p()
 
 
@@ -43,8 +43,8 @@ def gate_kl(log_on: Tensor, log_off: Tensor, alpha: float) -> Tensor:
 class SpikeAndSlab(Latents):
     """q(z_d|x) = γ N(μ, σ²) + (1−γ) δ₀ against p(z_d) = α N(0, 1) + (1−α) δ₀.
 
-    The gate is a latent of its own that the decoder does not see: its mean is γ, its KL the
-    Bernoulli part. While training it is relaxed to sigmoid(c (η + γ − 1)) with η uniform and c
+    The gate is a separate latent that the decoder does not see: its mean is γ, its KL the
+    Bernoulli part. During training it is relaxed to sigmoid(c (η + γ − 1)) with η uniform and c
     growing with the step; otherwise it is exact (c → ∞).
     """
 
@@ -58,26 +58,28 @@ class SpikeAndSlab(Latents):
         self.gate = nn.Linear(sizes.features, sizes.latent)
         self.out_features = sizes.latent
 
-    def forward(self, h: Tensor, batch: Batch, encoder: Encode, *, mean: bool) -> dict[str, Latent]:
+    def forward(
+        self, h: Tensor, batch: Batch, encoder: Encoder, *, mean: bool
+    ) -> dict[str, Latent]:
         slab = self.slab(h)
         log_on, log_off = log_gate(self.gate(h), self.form)
         on = log_on.exp()
-        s = self.opened(on, torch.rand_like(on), batch.step)
-        typical = self.opened(on, torch.full_like(on, 0.5), batch.step)
+        s = self.openness(on, torch.rand_like(on), batch.step)
+        typical = self.openness(on, torch.full_like(on, 0.5), batch.step)
         slab_kl = (on * slab.q.kl_per_dim()).sum(-1)
         return {
             "z": Latent(Draw(s * slab.z, typical * slab.mean), slab_kl),
-            "gate": Latent(Draw(s, on), gate_kl(log_on, log_off, self.alpha), decoded=False),
+            "gate": Latent(Draw(s, on), gate_kl(log_on, log_off, self.alpha), feeds_decoder=False),
         }
 
-    def opened(self, on: Tensor, eta: Tensor, step: Tensor) -> Tensor:
-        """How far gates of probability γ open at uniform noise η, (B, D) in [0, 1]."""
+    def openness(self, on: Tensor, eta: Tensor, step: Tensor) -> Tensor:
+        """(B, D) in [0, 1]: how far gates of probability γ open at uniform noise η."""
         excess = eta + on - 1
         if not self.training:
             return (excess > 0).to(excess)
         return ((self.sharpness + self.sharpening * step) * excess).sigmoid()
 
-    def sample(self, n: int, encoder: Encode) -> Tensor:
+    def sample(self, n: int, encoder: Encoder) -> Tensor:
         slab = torch.randn_like(self.gate.bias.expand(n, -1))
         return slab * torch.bernoulli(torch.full_like(slab, self.alpha))
 

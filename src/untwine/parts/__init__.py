@@ -1,1 +1,1 @@
-"""Pieces that two or more papers use."""
+"""Parts and helpers that several papers use."""

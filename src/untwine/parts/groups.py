@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from untwine.parts.gaussian import Gaussian
+from untwine.distributions import Gaussian, uniform_kl
+from untwine.records import Draw, Latent
 
 
-def rows_of(group: Tensor | None, n: int, device: torch.device) -> tuple[Tensor, int]:
-    """(B,) the row of each example's group, and how many rows there are; None: each alone.
+def group_rows(group: Tensor | None, n: int, device: torch.device) -> tuple[Tensor, int]:
+    """(B,) row of each example's group, and the number of rows; without groups a row per example.
 
-    Rows are in the order of the ids.
+    Rows are in the order of the group ids.
     """
     if group is None:
         return torch.arange(n, device=device), n
@@ -23,8 +24,8 @@ def product_of_experts(q: Gaussian, rows: Tensor, groups: int | None = None) -> 
     """The Gaussians (B, D) of each group multiplied and normalised, (R, D).
 
     1/v_g = Σ_i 1/v_i,  m_g = v_g Σ_i m_i/v_i. The prior is not one of the factors. Precisions are
-    summed in logarithms, so that neither very certain nor very uncertain members overflow. Where
-    the number of groups is known, giving it spares a look at the rows.
+    summed in logarithms, so that neither very certain nor very uncertain members overflow. Pass
+    the number of groups if you have it: counting them would synchronise with the device.
 
     >>> q = Gaussian(torch.tensor([[1.0], [3.0]]), torch.tensor([[1.0], [0.5]]).log())
     >>> g = product_of_experts(q, torch.tensor([0, 0]))
@@ -40,3 +41,11 @@ def product_of_experts(q: Gaussian, rows: Tensor, groups: int | None = None) -> 
     total = torch.zeros_like(top).scatter_add(0, index, weight)
     mean = torch.zeros_like(top).scatter_add(0, index, weight * q.mean) / total
     return Gaussian(mean, -(top + total.log()))
+
+
+def discrete_latent(log_weight: Tensor) -> Latent:
+    """A discrete latent that is summed out: weights (B, K), and the KL to the uniform prior."""
+    weight = log_weight.exp()
+    return Latent(
+        Draw(weight, weight, log_density=log_weight), uniform_kl(log_weight), feeds_decoder=False
+    )

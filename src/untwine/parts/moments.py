@@ -7,15 +7,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError
-from untwine.parts.gaussian import Gaussian
 from untwine.records import Sizes, Trace
 from untwine.slots import Term
 
-Of = Literal["mean", "code"]
+CovarianceOf = Literal["mean", "code"]
 
 
-def covariance(q: Gaussian, of: Of) -> Tensor:
+def covariance(q: Gaussian, of: CovarianceOf) -> Tensor:
     """(D, D) population covariance over the batch: of the posterior means, or of the code z itself.
 
     Cov z = Cov μ + diag E[σ²], the law of total covariance.
@@ -30,9 +30,9 @@ def covariance(q: Gaussian, of: Of) -> Tensor:
 class OffDiagonal(Term):
     """Σ_{a≠b} S_ab², over ordered pairs, ()."""
 
-    def __init__(self, sizes: Sizes, of: Of) -> None:
+    def __init__(self, sizes: Sizes, of: CovarianceOf) -> None:
         super().__init__(sizes)
-        self.of: Of = of
+        self.of: CovarianceOf = of
 
     def forward(self, trace: Trace) -> Tensor:
         s = _covariance(self, trace)
@@ -42,9 +42,9 @@ class OffDiagonal(Term):
 class Diagonal(Term):
     """Σ_a (S_aa − 1)², ()."""
 
-    def __init__(self, sizes: Sizes, of: Of) -> None:
+    def __init__(self, sizes: Sizes, of: CovarianceOf) -> None:
         super().__init__(sizes)
-        self.of: Of = of
+        self.of: CovarianceOf = of
 
     def forward(self, trace: Trace) -> Tensor:
         return (_covariance(self, trace).diagonal() - 1).square().sum()

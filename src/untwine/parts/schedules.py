@@ -12,7 +12,7 @@ Weight = float | Schedule
 
 
 def linear(start: float, end: float, steps: int) -> Schedule:
-    """From `start` at step 0 to `end` at step `steps`, then constant.
+    """A schedule from `start` at step 0 to `end` at step `steps`, then constant.
 
     >>> import torch
     >>> linear(0.0, 25.0, 100_000)(torch.tensor(25_000)).item()

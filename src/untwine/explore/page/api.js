@@ -1,40 +1,40 @@
 "use strict";
-// The only ways out of this page: answers and pictures, from the server or from a copy's own files.
+// Requests: answers and pictures, from the server or from the files of an exported copy.
 
 const api = (() => {
   const copy = window.UNTWINE_COPY || null;
-  const kept = new Map(); // answers that depend on the run alone
-  const LASTING = 200;
+  const cache = new Map(); // answers of runs by address, which do not change
+  const MAX_CACHED = 200;
 
-  // At most four decimals, never "-0": a copy's addresses are written in the same way.
-  const number = (value) => String(+(+value).toFixed(4));
+  // Never "-0"; the exporter writes addresses in the same way.
+  const number = (value) => String(+(+value).toFixed(CONSTANTS.decimals));
 
-  function written(value) {
+  function encode(value) {
     if (Array.isArray(value)) return value.map(number).join(",");
     return typeof value === "number" ? number(value) : encodeURIComponent(value);
   }
 
-  /** The address of something of a run: of("name", "decode.png", {code: [0, 1]}). */
+  /** The address of a run, or of something of it: of("name", "decode.png", {code: [0, 1]}). */
   function of(run, what = "", parameters = {}) {
-    const pairs = Object.entries(parameters).map(([key, value]) => `${key}=${written(value)}`);
+    const pairs = Object.entries(parameters).map(([key, value]) => `${key}=${encode(value)}`);
     const place = `/api/runs/${encodeURIComponent(run)}${what ? `/${what}` : ""}`;
     return pairs.length ? `${place}?${pairs.join("&")}` : place;
   }
 
   const has = (address) => !copy || address in copy.answers || address in copy.pictures;
 
-  const absent = () => new Error("This copy does not hold that; the run itself has to be opened with untwine explore.");
+  const absent = () => new Error("Not included in this export. Open the run with `untwine explore`.");
 
   async function request(address, options) {
     let response;
     try {
       response = await fetch(address, options);
     } catch {
-      throw new Error("The server does not answer. Start untwine explore again and reload this page.");
+      throw new Error("The server does not respond. Start `untwine explore` again and reload this page.");
     }
     if (response.ok) return response;
-    const told = await response.json().catch(() => ({}));
-    throw new Error(sentence(told.detail) || `The server answers with ${response.status}.`);
+    const refusal = await response.json().catch(() => ({}));
+    throw new Error(sentence(refusal.detail) || `The server responded with status ${response.status}.`);
   }
 
   function sentence(detail) {
@@ -43,22 +43,22 @@ const api = (() => {
     return /[.!?…]$/.test(text) ? text : `${text}.`;
   }
 
-  /** An answer. Those of a run are remembered; the lists of runs are always fresh. */
+  /** An answer. Answers about one run are cached; lists of runs are always fetched. */
   function json(address) {
     if (copy) {
       return address in copy.answers ? Promise.resolve(copy.answers[address]) : Promise.reject(absent());
     }
-    if (kept.has(address)) return kept.get(address);
+    if (cache.has(address)) return cache.get(address);
     const answer = request(address).then((response) => response.json());
     if (address.startsWith("/api/runs/")) {
-      kept.set(address, answer);
-      if (kept.size > LASTING) kept.delete(kept.keys().next().value);
-      answer.catch(() => kept.delete(address));
+      cache.set(address, answer);
+      if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value);
+      answer.catch(() => cache.delete(address));
     }
     return answer;
   }
 
-  /** The answer to something sent: a picture's bytes or an object. */
+  /** The answer to a file or an object that is sent. */
   async function send(address, body) {
     const isFile = body instanceof Blob;
     const headers = { "Content-Type": isFile ? "application/octet-stream" : "application/json" };
@@ -66,7 +66,7 @@ const api = (() => {
     return (await request(address, options)).json();
   }
 
-  /** Where a picture lies, for an <img>. */
+  /** The source of a picture for an <img>. */
   const source = (address) => (copy && !address.startsWith("data:") ? copy.pictures[address] || "" : address);
 
   /** A picture, loaded and ready to be drawn. */
@@ -77,14 +77,14 @@ const api = (() => {
     try {
       await image.decode();
     } catch {
-      throw await why(address);
+      throw await pictureError(address);
     }
     return image;
   }
 
-  /** Why a picture did not come: an <img> cannot say. */
-  async function why(address) {
-    if (copy) return new Error("A picture of this copy is missing; its folder has to stay together.");
+  /** The error behind a picture that failed to load, which an <img> does not report. */
+  async function pictureError(address) {
+    if (copy) return new Error("A picture of this export is missing. Keep the files of its folder together.");
     try {
       await request(address);
       return new Error("A picture could not be read. Reload this page.");
@@ -93,5 +93,5 @@ const api = (() => {
     }
   }
 
-  return { copy: Boolean(copy), about: copy ? copy.about : "", of, has, json, send, source, picture, why, number };
+  return { copy: Boolean(copy), about: copy ? copy.about : "", of, has, json, send, source, picture, pictureError, number };
 })();

@@ -1,5 +1,5 @@
 "use strict";
-// The frame of the page: which run, which view, and what goes wrong. The address after # keeps all of it.
+// The frame of the page: run, view and errors. The address after # stores the state.
 
 (() => {
   const { el } = parts;
@@ -7,7 +7,7 @@
   const place = Object.fromEntries(["run", "views", "about", "problem", "busy", "content", "copy"]
     .map((id) => [id, document.getElementById(id)]));
   let runs = [];
-  let turn = 0; // grows with every view shown, so that what comes late can tell
+  let turn = 0; // counts views, so that late answers to an earlier view are dropped
 
   untwine.link = (view, run, state = {}) => {
     const text = new URLSearchParams(Object.entries(state).filter(([, value]) => value !== "" && value != null)).toString();
@@ -32,11 +32,11 @@
 
   function where() {
     const [path, query] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/);
-    const [view, run] = path.split("/").map(decoded);
+    const [view, run] = path.split("/").map(decode);
     return { view: VIEWS.includes(view) ? view : "", run: run || "", state: new URLSearchParams(query || "") };
   }
 
-  function decoded(text) {
+  function decode(text) {
     try {
       return decodeURIComponent(text);
     } catch {
@@ -46,7 +46,7 @@
 
   const finished = () => runs.filter((run) => run.state === "finished");
 
-  /** Fill the list of runs, those of the same data together. */
+  /** Fill the list of runs, grouped by data. */
   function listRuns() {
     const groups = new Map();
     for (const run of finished()) groups.set(run.data, [...(groups.get(run.data) || []), run]);
@@ -66,22 +66,22 @@
     place.views.scrollLeft = chosen.offsetLeft - (place.views.clientWidth - chosen.offsetWidth) / 2;
   }
 
-  function about(facts) {
-    const rows = facts.parameters.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value)));
+  function about(summary) {
+    const rows = summary.parameters.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, value)));
     place.about.replaceChildren(
-      el("h1", {}, `${facts.title} on ${facts.data}`),
-      el("p", { class: "soft lead" }, facts.about),
-      el("details", { class: "made" }, el("summary", {}, "How it was made"),
-        el("div", { class: "card" }, el("table", { class: "plain" }, rows), el("pre", {}, facts.command))));
+      el("h1", {}, `${summary.title} on ${summary.data}`),
+      el("p", { class: "soft lead" }, summary.about),
+      el("details", { class: "made" }, el("summary", {}, "How this run was made"),
+        el("div", { class: "card" }, el("table", { class: "plain" }, rows), el("pre", {}, summary.command))));
   }
 
   async function show() {
     const mine = ++turn;
     const alive = () => mine === turn;
-    const asked = where();
-    const view = asked.view || "latents";
-    const known = finished().some((run) => run.name === asked.run);
-    const run = known || !finished().length ? asked.run : finished()[0].name;
+    const target = where();
+    const view = target.view || "latents";
+    const exists = finished().some((run) => run.name === target.run);
+    const run = exists || !finished().length ? target.run : finished()[0].name;
     untwine.settle();
     place.content.replaceChildren();
     delete place.content.dataset.shown;
@@ -89,9 +89,9 @@
     tabs(view, run);
     place.run.value = run;
     document.title = `${untwine.views[view].title} · untwine`;
-    await fill(view, run, asked.state, alive);
-    if (alive() && asked.run && !known && finished().length) {
-      place.content.prepend(el("p", { class: "problem", role: "alert" }, `There is no run ${asked.run} here; this is ${run}.`));
+    await fill(view, run, target.state, alive);
+    if (alive() && target.run && !exists && finished().length) {
+      place.content.prepend(el("p", { class: "problem", role: "alert" }, `There is no run ${target.run} here. Showing ${run} instead.`));
     }
   }
 
@@ -99,20 +99,20 @@
     const alone = untwine.views[view].alone; // needs no run
     place.about.hidden = Boolean(alone);
     busy(alone ? "Reading the runs …" : "Opening the model …");
-    let facts = null;
+    let summary = null;
     try {
-      if (!alone) facts = await api.json(api.of(run));
+      if (!alone) summary = await api.json(api.of(run));
       if (!alive()) return;
-      if (facts) {
-        about(facts);
-        document.title = `${untwine.views[view].title} · ${facts.title} on ${facts.data} · untwine`;
+      if (summary) {
+        about(summary);
+        document.title = `${untwine.views[view].title} · ${summary.title} on ${summary.data} · untwine`;
       }
       const keep = (now) => alive() && history.replaceState(null, "", untwine.link(view, run, now));
       const root = el("div", { class: `view ${view}` });
-      if (facts && facts.tile.length) root.style.setProperty("--shape", `${facts.tile[1]} / ${facts.tile[0]}`);
-      if (untwine.views[view].pictured && !facts.tile.length) return bare(run);
+      if (summary && summary.tile.length) root.style.setProperty("--shape", `${summary.tile[1]} / ${summary.tile[0]}`);
+      if (untwine.views[view].pictured && !summary.tile.length) return bare(run);
       busy("Computing …");
-      await untwine.views[view].show(root, { run, facts, state, keep, alive });
+      await untwine.views[view].show(root, { run, summary, state, keep, alive });
       if (!alive()) return;
       place.content.replaceChildren(root);
       place.content.dataset.shown = `${view}/${run}`;
@@ -120,32 +120,32 @@
       busy("");
     } catch (error) {
       if (!alive()) return;
-      if (!facts) place.about.replaceChildren();
+      if (!summary) place.about.replaceChildren();
       untwine.problem(error);
     }
   }
 
-  /** For data that cannot be shown as pictures. */
+  /** The message for data that cannot be drawn. */
   function bare(run) {
     busy("");
-    place.content.replaceChildren(el("p", {}, "This data is not images, so there is nothing to draw here. ",
-      el("a", { href: untwine.link("space", run) }, "Space"), " shows where its codes lie, ", el("a", { href: untwine.link("factors", run) }, "Factors"), " what they know."));
+    place.content.replaceChildren(el("p", {}, "This run is not trained on images, so this view has nothing to draw. ",
+      el("a", { href: untwine.link("space", run) }, "Space"), " plots its codes, ", el("a", { href: untwine.link("factors", run) }, "Factors"), " shows what they encode."));
   }
 
   function nothing(view, run) {
     tabs(view, run);
     busy("");
     place.content.replaceChildren(runs.length
-      ? el("p", {}, "None of these runs is finished yet. ", el("a", { href: untwine.link("study", run) }, "Study"), " shows how far they are; reload this page when one is.")
-      : el("p", {}, "There are no runs here. Train one with ", el("code", {}, "untwine train beta-tcvae sprites"), ", then start untwine explore again."));
+      ? el("p", {}, "No run is finished yet. ", el("a", { href: untwine.link("study", run) }, "Study"), " shows their progress. Reload this page when one is finished.")
+      : el("p", {}, "There are no runs. Train one with ", el("code", {}, "untwine train beta-tcvae sprites"), ", then start ", el("code", {}, "untwine explore"), " again."));
   }
 
   async function begin() {
     if (api.copy) {
-      place.copy.textContent = `This is a copy that needs no server: it holds some examples of everything, not all. ${api.about}`;
+      place.copy.textContent = `This is a static copy that works without a server. It includes a selection of examples. ${api.about}`;
       place.copy.hidden = false;
     } else if (location.search.includes("token=")) {
-      history.replaceState(null, "", location.pathname + location.hash); // a cookie has it now; links should not
+      history.replaceState(null, "", location.pathname + location.hash); // the cookie has the token; links should not
     }
     busy("Looking for runs …");
     try {
@@ -165,7 +165,7 @@
     event.preventDefault();
     place.content.focus();
   });
-  window.addEventListener("error", (event) => event.message && untwine.problem(`Something in this page broke: ${event.message}.`));
+  window.addEventListener("error", (event) => event.message && untwine.problem(`This page failed: ${event.message}.`));
   window.addEventListener("unhandledrejection", (event) => untwine.problem(event.reason));
   begin();
 })();

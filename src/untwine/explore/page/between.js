@@ -1,44 +1,44 @@
 "use strict";
-// Between: from one image to another, what a group shares, and the clusters.
+// Between: from one image to another, shared latents, and clusters.
 
 untwine.views.between = {
   title: "Between",
   pictured: true,
 
   async show(root, context) {
-    const { facts } = context;
+    const { summary } = context;
     const { el } = parts;
     const pieces = [untwine.between.path(context)];
-    if (facts.shared) pieces.push(untwine.between.groups(context));
-    if (facts.clusters) pieces.push(untwine.between.clusters(context));
+    if (summary.shared) pieces.push(untwine.between.groups(context));
+    if (summary.clusters) pieces.push(untwine.between.clusters(context));
     root.append(...(await Promise.all(pieces)).filter(Boolean));
-    if (!facts.shared && !facts.clusters) {
-      root.append(el("p", { class: "note" }, "Models with clusters (gm-vae) or with latents that a group shares (ml-vae, ug-vae) show those here, too."));
+    if (!summary.shared && !summary.clusters) {
+      root.append(el("p", { class: "note" }, "Models with clusters (such as gm-vae) or with shared latents (ml-vae, ug-vae) show them here, too."));
     }
   },
 };
 
 untwine.between = {
-  STEPS: 9,
+  STEPS: CONSTANTS.pathSteps,
 
-  /** Two images and the way between their codes. */
-  async path({ run, facts, state, keep, alive }) {
+  /** Two images and the path between their codes. */
+  async path({ run, summary, state, keep, alive }) {
     const { el, starts } = parts;
     const { STEPS } = untwine.between;
     const address = (start, end) => api.of(run, "between.png", { start, end, steps: STEPS });
-    const all = await api.json(api.of(run, "examples", { count: 24, seed: 0 }));
+    const all = await api.json(api.of(run, "examples", { count: CONSTANTS.examples, seed: 0 }));
     const examples = api.copy
       ? all.filter((one) => all.some((other) => api.has(address(one.index, other.index)) || api.has(address(other.index, one.index)))) : all;
     if (examples.length < 2) return null;
     const indices = examples.map((example) => example.index);
-    const asked = (key, otherwise) => (/^\d+$/.test(state.get(key) || "") && (!api.copy || indices.includes(+state.get(key))) ? +state.get(key) : otherwise);
-    let from = asked("from", indices[0]);
-    let to = asked("to", indices[1]);
+    const indexFrom = (key, otherwise) => (/^\d+$/.test(state.get(key) || "") && (!api.copy || indices.includes(+state.get(key))) ? +state.get(key) : otherwise);
+    let from = indexFrom("from", indices[0]);
+    let to = indexFrom("to", indices[1]);
     let at = Math.floor(STEPS / 2);
 
-    const large = parts.canvas("The image at this point of the way");
+    const large = parts.canvas("The image at this point of the path");
     const strip = el("div", { class: "way" });
-    const slider = el("input", { type: "range", min: 0, max: STEPS - 1, step: 1, value: at, "aria-label": "How far along the way",
+    const slider = el("input", { type: "range", min: 0, max: STEPS - 1, step: 1, value: at, "aria-label": "Position on the path",
       oninput: () => point(+slider.value) });
     const ends = [el("figure", {}), el("figure", {})];
     let frames = [];
@@ -48,16 +48,16 @@ untwine.between = {
     function point(place) {
       at = place;
       slider.value = at;
-      slider.setAttribute("aria-valuetext", `${Math.round(100 * at / (STEPS - 1))} % of the way`);
+      slider.setAttribute("aria-valuetext", `${Math.round(100 * at / (STEPS - 1))} % of the path`);
       frames.forEach((frame, k) => frame.classList.toggle("chosen", k === at));
       parts.tile(large, sheet, { column: turned ? STEPS - 1 - at : at, columns: STEPS });
     }
 
     const draw = parts.newest(async (start, end) => {
-      turned = !api.has(address(start, end)); // a copy keeps every way in one direction only
-      const found = await api.picture(turned ? address(end, start) : address(start, end));
+      turned = !api.has(address(start, end)); // a copy includes each path in one direction only
+      const loaded = await api.picture(turned ? address(end, start) : address(start, end));
       if (!alive()) return;
-      sheet = found;
+      sheet = loaded;
       frames = Array.from({ length: STEPS }, (_, k) => {
         const frame = el("canvas", { class: "pixels", "aria-hidden": "true", onclick: () => point(k) });
         parts.tile(frame, sheet, { column: turned ? STEPS - 1 - k : k, columns: STEPS });
@@ -84,26 +84,26 @@ untwine.between = {
       return draw(from, to);
     }
 
-    const entries = starts.entries(run, facts, examples);
+    const entries = starts.entries(run, summary, examples);
     const pickers = ["From", "To"].map((label, which) => parts.picker(label, entries, (key) => choose(which, key)));
     await mark();
-    return parts.section("From one image to another", "A straight line between the codes of two images, decoded along the way. The ends are the model's own view of the two images.",
+    return parts.section("From one image to another", "Codes on the straight line between the codes of two images, decoded. The ends are the reconstructions of the two images.",
       el("div", { class: "card along" },
         el("div", { class: "end" }, ends[0], pickers[0].element), el("figure", { class: "large" }, large, slider),
         el("div", { class: "end" }, ends[1], pickers[1].element), strip));
   },
 
-  /** What a group shares down, what is an image's own across. */
-  async groups({ run, facts, alive }) {
+  /** Shared latents change down, an image's own latents across. */
+  async groups({ run, summary, alive }) {
     const { el } = parts;
-    const [rows, columns] = [6, 8];
-    const clusters = Array.from({ length: Math.max(1, facts.clusters) }, (_, k) => k);
+    const [rows, columns] = [CONSTANTS.groupRows, CONSTANTS.groupColumns];
+    const clusters = Array.from({ length: Math.max(1, summary.clusters) }, (_, k) => k);
     const address = (cluster, seed) => api.of(run, "groups.png", { cluster, seed, rows, columns });
-    const held = clusters.filter((cluster) => api.has(address(cluster, 0)));
-    if (!held.length) return null;
-    let cluster = held[0];
+    const available = clusters.filter((cluster) => api.has(address(cluster, 0)));
+    if (!available.length) return null;
+    let cluster = available[0];
     let seed = 0;
-    const picture = parts.canvas("A grid of images: what a group shares changes down, what is an image's own changes across", { class: "pixels grid" });
+    const picture = parts.canvas("A grid of images: shared latents change down, an image's own latents across", { class: "pixels grid" });
     const draw = parts.newest(async () => {
       const sheet = await api.picture(address(cluster, seed));
       if (!alive()) return;
@@ -115,14 +115,14 @@ untwine.between = {
       draw();
     };
     await draw();
-    const choice = held.length > 1
-      ? parts.select("Cluster", held.map((k) => [k, `Cluster ${k}`]), cluster, (key) => { [cluster, seed] = [+key, 0]; draw(); }) : null;
-    return parts.section("What a group shares", `Every row is one group: ${parts.plural(facts.shared, "latent")} drawn once for all of its images. Every column draws what is an image's own.`,
-      el("div", { class: "controls" }, choice, el("button", { type: "button", onclick: again }, "Draw others")),
-      el("div", { class: "card axes" }, el("span", { class: "across soft" }, "an image's own →"), el("span", { class: "down soft" }, "shared by a group →"), picture));
+    const choice = available.length > 1
+      ? parts.select("Cluster", available.map((k) => [k, `Cluster ${k}`]), cluster, (key) => { [cluster, seed] = [+key, 0]; draw(); }) : null;
+    return parts.section("Shared latents", `Each row is one group, for which ${parts.plural(summary.shared, "latent")} ${summary.shared === 1 ? "is" : "are"} drawn once. Each column draws an image's own latents.`,
+      el("div", { class: "controls" }, choice, el("button", { type: "button", onclick: again }, "Resample")),
+      el("div", { class: "card axes" }, el("span", { class: "across soft" }, "own latents →"), el("span", { class: "down soft" }, "shared latents →"), picture));
   },
 
-  /** A sheet without gaps, drawn with air between its images, with room for some more columns. */
+  /** Draw a sheet with gaps between its images; `room` is the width in columns. */
   spaced(onto, sheet, rows, columns, room = columns) {
     const width = sheet.naturalWidth / columns;
     const height = sheet.naturalHeight / rows;
@@ -137,39 +137,39 @@ untwine.between = {
     }
   },
 
-  /** Every cluster with what the model draws for it and examples it puts there. */
-  async clusters({ run, facts, alive }) {
+  /** Every cluster with images drawn from the prior, and examples assigned to it. */
+  async clusters({ run, summary, alive }) {
     const { el } = parts;
-    const count = 8;
+    const count = CONSTANTS.clusterImages;
     const address = (number, seed) => api.of(run, "cluster.png", { number, seed, count });
-    const found = await api.json(api.of(run, "clusters"));
-    const full = found.filter((cluster) => cluster.share > 0).sort((a, b) => b.share - a.share);
+    const all = await api.json(api.of(run, "clusters"));
+    const full = all.filter((cluster) => cluster.share > 0).sort((a, b) => b.share - a.share);
 
     function card(cluster) {
       let seed = 0;
       const drawn = parts.canvas(`Images drawn from cluster ${cluster.number}`, { class: "pixels line" });
       const draw = parts.newest(async () => {
         const sheet = await api.picture(address(cluster.number, seed)).catch((error) => error);
-        const isFound = sheet instanceof Image; // of some clusters the prior gives no image
-        if (alive() && isFound) untwine.between.spaced(drawn, sheet, 1, Math.round(sheet.naturalWidth / facts.tile[1]), count);
-        drawn.hidden = !isFound;
-        none.textContent = isFound ? "" : sheet.message;
+        const hasImages = sheet instanceof Image; // no draw from the prior may fall into a cluster
+        if (alive() && hasImages) untwine.between.spaced(drawn, sheet, 1, Math.round(sheet.naturalWidth / summary.tile[1]), count);
+        drawn.hidden = !hasImages;
+        none.textContent = hasImages ? "" : sheet.message;
       });
       draw();
       const none = el("p", { class: "note" });
       const members = cluster.members.slice(0, count).filter((index) => api.has(api.of(run, "image.png", { index })));
-      const again = api.copy ? null : el("button", { type: "button", class: "quiet", title: "Draw others", "aria-label": `Draw others from cluster ${cluster.number}`,
+      const again = api.copy ? null : el("button", { type: "button", class: "quiet", title: "Resample", "aria-label": `Resample cluster ${cluster.number}`,
         onclick: () => { seed += 1; draw(); } }, "↻");
       return el("article", { class: "card cluster" },
         el("h3", {}, `Cluster ${cluster.number} `, el("span", { class: "soft" }, `${parts.percent(cluster.share)} of the examples`)),
         cluster.most.length ? el("p", { class: "soft" }, parts.plain(cluster.most.join(" · "))) : null,
-        el("p", { class: "note" }, "Drawn by the model ", again), drawn, none,
-        el("p", { class: "note" }, "Examples it puts here"),
+        el("p", { class: "note" }, "Drawn from the prior ", again), drawn, none,
+        el("p", { class: "note" }, "Examples assigned to it"),
         el("div", { class: "members" }, members.map((index) => parts.image(api.of(run, "image.png", { index }), `Example ${index}`, { loading: "lazy" }))));
     }
 
-    const empty = found.length - full.length;
-    return parts.section("Clusters", `${parts.plural(found.length, "cluster")}, the fullest first${empty ? `; ${empty} of them ${empty === 1 ? "holds" : "hold"} no example` : ""}.`,
+    const empty = all.length - full.length;
+    return parts.section("Clusters", `${parts.plural(all.length, "cluster")}, largest first${empty ? `; ${empty} of them ${empty === 1 ? "is" : "are"} empty` : ""}.`,
       el("div", { class: "clusters" }, full.map(card)));
   },
 };

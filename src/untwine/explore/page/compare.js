@@ -5,11 +5,11 @@ untwine.views.compare = {
   title: "Compare",
   pictured: true,
 
-  async show(root, { run, facts, state, keep, alive }) {
+  async show(root, { run, summary, state, keep, alive }) {
     const { el, starts } = parts;
     const others = untwine.runs().filter((line) => line.name !== run);
     if (!others.length) {
-      root.append(el("p", {}, "There is only this run here. Give several to untwine explore to compare two of them."));
+      root.append(el("p", {}, "Only this run is open. Pass several runs to `untwine explore` to compare two."));
       return;
     }
     const mine = untwine.runs().find((line) => line.name === run);
@@ -19,67 +19,67 @@ untwine.views.compare = {
       (name) => { location.hash = untwine.link("compare", run, { with: name, by: state.get("by") }); });
     const sides = await Promise.all([run, other].map(side));
     const [left, right] = sides;
-    if (!right.facts.tile.length) {
-      root.append(el("div", { class: "controls" }, choose), el("p", {}, "The data of the other run is not images; choose another run."));
+    if (!right.summary.tile.length) {
+      root.append(el("div", { class: "controls" }, choose), el("p", {}, "The other run is not trained on images. Choose another run."));
       return;
     }
-    const factors = left.facts.factors.map((factor) => factor.name).filter((name) => best(left, name) && best(right, name));
+    const factors = left.summary.factors.map((factor) => factor.name).filter((name) => best(left, name) && best(right, name));
     let by = state.get("by") === "rank" || !factors.length ? "rank" : "factor";
     let start = "";
-    const turned = new Set(); // latents of the second model that are shown from high to low
+    const flipped = new Set(); // latents of the second model that are flipped
 
     async function side(name) {
-      const known = name === run ? facts : await api.json(api.of(name));
-      const canvas = parts.canvas(`What ${known.title} decodes`);
+      const runSummary = name === run ? summary : await api.json(api.of(name));
+      const canvas = parts.canvas(`Decoded image of ${runSummary.title}`);
       const read = el("figure", { class: "origin" });
-      return { name, facts: known, canvas, read, examples: await starts.examples(name), hand: parts.hand(name, known, canvas, alive), reels: new Map() };
+      return { name, summary: runSummary, canvas, read, examples: await starts.examples(name), hand: parts.hand(name, runSummary, canvas, alive), reels: new Map() };
     }
 
     /** The active latent that knows most of a factor. */
-    function best({ facts: known }, factor) {
-      return known.latents.filter((latent) => latent.active && latent.factor === factor && latent.share > 0.1).sort((a, b) => b.share - a.share)[0];
+    function best({ summary: runSummary }, factor) {
+      return runSummary.latents.filter((latent) => latent.active && latent.factor === factor && latent.share > parts.MIN_SHARE).sort((a, b) => b.share - a.share)[0];
     }
 
     // ---- pairs of latents ----
 
     function pairs() {
       if (by === "factor") return factors.map((factor) => [parts.plain(factor), best(left, factor), best(right, factor)]);
-      const [a, b] = sides.map((each) => each.facts.latents.filter((latent) => latent.active));
+      const [a, b] = sides.map((each) => each.summary.latents.filter((latent) => latent.active));
       const count = Math.max(Math.min(a.length, b.length), 1);
-      return Array.from({ length: count }, (_, k) => [`No. ${k + 1}`, a[k] || left.facts.latents[k], b[k] || right.facts.latents[k]]);
+      return Array.from({ length: count }, (_, k) => [`No. ${k + 1}`, a[k] || left.summary.latents[k], b[k] || right.summary.latents[k]]);
     }
 
     const list = el("div", { class: "card sliders" });
-    let together = []; // by row how to show a place between low and high
+    let linked = []; // rows, each with a function that moves its slider
 
     function fill() {
       sides.forEach((each) => each.reels.clear());
-      turned.clear();
-      together = pairs().map(([title, ...latents]) => row(title, latents));
-      list.replaceChildren(...together.map((each) => each.element));
+      flipped.clear();
+      linked = pairs().map(([title, ...latents]) => row(title, latents));
+      list.replaceChildren(...linked.map((each) => each.element));
       reflect();
     }
 
     function row(title, latents) {
       const strips = sides.map((each, k) => {
-        const strip = el("canvas", { class: "film", role: "img", "aria-label": `${each.facts.title}: ${parts.name(latents[k])} from low to high`,
-          width: 11 * (each.facts.tile[1] + 2), height: each.facts.tile[0] });
+        const strip = el("canvas", { class: "film", role: "img", "aria-label": `${each.summary.title}: ${parts.name(latents[k])} from low to high`,
+          width: parts.FRAMES * (each.summary.tile[1] + 2), height: each.summary.tile[0] });
         each.reels.set(latents[k].number, strip);
-        return el("div", { class: "reel" }, el("div", { class: "note" }, el("b", {}, "AB"[k]), ` ${parts.name(latents[k])} · ${parts.about(latents[k])}`,
-          k ? turn(latents, () => +input.value) : null), strip);
+        return el("div", { class: "reel" }, el("div", { class: "note" }, el("b", {}, "AB"[k]), ` ${parts.name(latents[k])} · `, parts.latentLabel(latents[k]),
+          k ? flip(latents, () => +input.value) : null), strip);
       });
       const { input, show } = parts.slider(`${title}, both models`, 0, 1, (place) => move(latents, place));
       const element = el("div", { class: "latent linked" }, el("b", {}, title), ...strips, el("div", { class: "reel" }, input));
       return { element, show, latents };
     }
 
-    /** A latent may run the other way in the other model: which way is chance. */
-    function turn(latents, place) {
-      const button = el("button", { type: "button", class: "quiet", title: "Turn B round", "aria-label": `Turn ${parts.name(latents[1])} of B round`, "aria-pressed": "false",
+    /** Flip a latent of the second model, because its direction is arbitrary. */
+    function flip(latents, place) {
+      const button = el("button", { type: "button", class: "quiet", title: "Flip B", "aria-label": `Flip ${parts.name(latents[1])} of B`, "aria-pressed": "false",
         onclick: () => {
           const { number } = latents[1];
-          if (!turned.delete(number)) turned.add(number);
-          button.setAttribute("aria-pressed", String(turned.has(number)));
+          if (!flipped.delete(number)) flipped.add(number);
+          button.setAttribute("aria-pressed", String(flipped.has(number)));
           if (!api.copy) right.hand.set(number, value(right, latents[1], place()));
           redraw();
         } }, "⇄");
@@ -87,7 +87,7 @@ untwine.views.compare = {
     }
 
     const value = (each, latent, place) =>
-      latent.low + (each === right && turned.has(latent.number) ? 1 - place : place) * (latent.high - latent.low);
+      latent.low + (each === right && flipped.has(latent.number) ? 1 - place : place) * (latent.high - latent.low);
 
     function move(latents, place) {
       sides.forEach((each, k) => each.hand.set(latents[k].number, value(each, latents[k], place)));
@@ -95,61 +95,61 @@ untwine.views.compare = {
       redrawSoon();
     }
 
-    /** Put the sliders where the first model's code is. */
+    /** Move the sliders to the code of the first model. */
     function reflect(except) {
-      for (const { show, latents } of together) {
+      for (const { show, latents } of linked) {
         if (latents !== except) show((left.hand.code[latents[0].number] - latents[0].low) / (latents[0].high - latents[0].low));
       }
     }
 
     const redraw = parts.newest(async () => {
       await Promise.all(sides.map(async (each) => {
-        const shown = [...each.reels.keys()];
-        const draw = await parts.traversals(each.name, each.facts, api.copy ? each.hand.origin : each.hand.code, shown);
-        if (alive()) for (const number of shown) if (each.reels.has(number)) draw(each.reels.get(number), number, each === right && turned.has(number));
+        const numbers = [...each.reels.keys()];
+        const draw = await parts.traversals(each.name, each.summary, api.copy ? each.hand.origin : each.hand.code, numbers);
+        if (alive()) for (const number of numbers) if (each.reels.has(number)) draw(each.reels.get(number), number, each === right && flipped.has(number));
       }));
     }, alive);
     const redrawSoon = parts.later(() => api.copy || redraw());
 
     // ---- where to start ----
 
-    const isSame = left.facts.data === right.facts.data && String(left.facts.shape) === String(right.facts.shape);
+    const isSame = left.summary.data === right.summary.data && String(left.summary.shape) === String(right.summary.shape);
     const common = left.examples.slice(0, right.examples.length).map((example, k) => [example, right.examples[k]])
       .filter(([a, b]) => !isSame || a.index === b.index);
-    const draws = starts.kept(left.name).filter((seed) => starts.kept(right.name).includes(seed));
+    const draws = starts.draws(left.name).filter((seed) => starts.draws(right.name).includes(seed));
     const picker = parts.picker("Start from", [
-      ...starts.entries(left.name, left.facts, common.map(([a]) => a)),
+      ...starts.entries(left.name, left.summary, common.map(([a]) => a)),
       ...draws.map((seed) => ({ key: `prior-${seed}`, text: `Draw ${seed + 1}` }))], (key) => begin(key).then(remember, untwine.problem));
 
     async function begin(key) {
       const place = common.findIndex(([a]) => key === `example-${a.index}`);
       const keys = place < 0 ? [key, key] : common[place].map((example) => `example-${example.index}`);
-      const found = await Promise.all(sides.map((each, k) => api.json(starts.address(each.name, keys[k]))));
+      const answers = await Promise.all(sides.map((each, k) => api.json(starts.address(each.name, keys[k]))));
       if (!alive()) return;
       start = key;
       picker.mark(key);
-      sides.forEach((each, k) => each.read.replaceChildren(...(found[k].picture
-        ? [parts.image(found[k].picture, "The image it was read from"), el("figcaption", {}, "Read from ", starts.named(keys[k]))]
-        : [el("figcaption", {}, starts.named(key))])));
-      const painted = sides.map((each, k) => each.hand.begin(found[k]));
+      sides.forEach((each, k) => each.read.replaceChildren(...(answers[k].picture
+        ? [parts.image(answers[k].picture, "The encoded image"), el("figcaption", {}, "Encoded from ", starts.label(keys[k]))]
+        : [el("figcaption", {}, starts.label(key))])));
+      const painted = sides.map((each, k) => each.hand.begin(answers[k]));
       reflect();
-      redraw(); // the films may come later
+      redraw(); // without waiting for the films
       await Promise.all(painted);
     }
 
     const remember = () => keep({ with: other, start, by });
 
-    const link = factors.length ? parts.select("Link latents by", [["factor", "the factor they know most of"], ["rank", "how much they say"]], by,
+    const link = factors.length ? parts.select("Link latents by", [["factor", "the factor they know most of"], ["rank", "how informative they are"]], by,
       (key) => { by = key; remember(); fill(); redraw(); }) : null;
 
     root.append(
       el("div", { class: "controls" }, choose, link),
       el("div", { class: "stage" },
         el("div", { class: "card versus" }, sides.map((each, k) => el("div", {},
-          el("figure", { class: "decoded" }, each.canvas, el("figcaption", {}, el("b", {}, "AB"[k]), ` ${each.facts.title} on ${each.facts.data}`)), each.read))),
+          el("figure", { class: "decoded" }, each.canvas, el("figcaption", {}, el("b", {}, "AB"[k]), ` ${each.summary.title} on ${each.summary.data}`)), each.read))),
         el("div", { class: "from" }, el("h2", {}, "Start from"), picker.element,
-          isSame ? "" : el("p", { class: "note" }, "The two runs have different data: each starts from an image of its own."))),
-      parts.section("Move both", `One slider moves a latent of each model over its own range; each starts from its own code of the image${api.copy ? ", one pair at a time, in 21 steps" : ""}.`, list));
+          isSame ? "" : el("p", { class: "note" }, "The two runs use different data, so each starts from its own image."))),
+      parts.section("Move both", `Each slider moves one latent of each model over its own range${api.copy ? `, one pair at a time, in ${parts.COPY_FRAMES} steps` : ""}. Each model starts from its own code of the image.`, list));
     fill();
     const asked = state.get("start");
     const first = common.length ? `example-${common[0][0].index}` : "prior-0";

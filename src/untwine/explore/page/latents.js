@@ -1,16 +1,16 @@
 "use strict";
-// Latents: a slider for each, the decoded image changing under the hand.
+// Latents: one slider per latent, and the decoded image.
 
 untwine.views.latents = {
   title: "Latents",
   pictured: true,
 
-  async show(root, { run, facts, state, keep, alive }) {
+  async show(root, { run, summary, state, keep, alive }) {
     const { el, starts } = parts;
-    const byNumber = new Map(facts.latents.map((latent) => [latent.number, latent]));
+    const byNumber = new Map(summary.latents.map((latent) => [latent.number, latent]));
     const examples = await starts.examples(run);
     const decoded = parts.canvas("The decoded image");
-    const hand = parts.hand(run, facts, decoded, alive);
+    const hand = parts.hand(run, summary, decoded, alive);
     const rows = new Map();
     let start = "";
     let draws = 0; // from the prior, so far
@@ -24,10 +24,10 @@ untwine.views.latents = {
     }
 
     const redraw = parts.newest(async () => {
-      const shown = [...rows].filter(([, row]) => row.isOpen()).map(([number]) => number);
-      if (!shown.length || !hand.code.length) return;
-      const draw = await parts.traversals(run, facts, api.copy ? hand.origin : hand.code, shown);
-      if (alive()) for (const number of shown) draw(rows.get(number).reel.strip, number);
+      const numbers = [...rows].filter(([, row]) => row.isOpen()).map(([number]) => number);
+      if (!numbers.length || !hand.code.length) return;
+      const draw = await parts.traversals(run, summary, api.copy ? hand.origin : hand.code, numbers);
+      if (alive()) for (const number of numbers) draw(rows.get(number).reel.strip, number);
     }, alive);
     const redrawSoon = parts.later(redraw);
 
@@ -50,32 +50,32 @@ untwine.views.latents = {
       if (!api.copy) redrawSoon();
     }
 
-    async function begin(key, found) {
-      const answer = found || await api.json(starts.address(run, key));
+    async function begin(key, knownStart) {
+      const answer = knownStart || await api.json(starts.address(run, key));
       if (!alive()) return;
       start = key;
       picker.mark(key);
       if (key.startsWith("prior")) draws = Math.max(draws, +key.split("-")[1] + 1);
       origin.replaceChildren(...(answer.picture
-        ? [parts.image(answer.picture, "The image it was read from"), el("figcaption", {}, "Read from ", starts.named(key))]
-        : [el("figcaption", {}, starts.named(key))]));
+        ? [parts.image(answer.picture, "The encoded image"), el("figcaption", {}, "Encoded from ", starts.label(key))]
+        : [el("figcaption", {}, starts.label(key))]));
       note.textContent = answer.note;
       const drawn = hand.begin(answer);
       reflect();
-      redraw(); // the films may come later
+      redraw(); // without waiting for the films
       await drawn;
     }
 
-    const choose = (key, found) => begin(key, found).then(remember, untwine.problem);
+    const choose = (key, answer) => begin(key, answer).then(remember, untwine.problem);
 
     // ---- where to start ----
 
     const origin = el("figure", { class: "origin" });
     const note = el("p", { class: "note", role: "status" });
-    const undo = el("button", { type: "button", onclick: reset, disabled: true }, "Put all back");
-    const drawn = starts.kept(run).map((seed) => ({ key: `prior-${seed}`, text: `Draw ${seed + 1}` }));
+    const undo = el("button", { type: "button", onclick: reset, disabled: true }, "Reset all");
+    const drawn = starts.draws(run).map((seed) => ({ key: `prior-${seed}`, text: `Draw ${seed + 1}` }));
     const picker = parts.picker("Examples to start from",
-      [...starts.entries(run, facts, examples), ...(api.copy ? drawn : [])], (key) => choose(key));
+      [...starts.entries(run, summary, examples), ...(api.copy ? drawn : [])], (key) => choose(key));
 
     async function upload(file) {
       if (!file) return;
@@ -89,22 +89,22 @@ untwine.views.latents = {
     const file = el("input", { type: "file", accept: "image/*", class: "unseen", onchange: () => upload(file.files[0]).then(() => { file.value = ""; }) });
     const others = api.copy ? null : el("div", { class: "buttons" },
       el("button", { type: "button", onclick: () => choose(`prior-${draws}`) }, "the prior"),
-      facts.shape.length === 3 ? el("label", { class: "button" }, file, "your picture") : null);
+      summary.shape.length === 3 ? el("label", { class: "button" }, file, "your picture") : null);
 
     // ---- the sliders ----
 
     function row(latent) {
       const label = `Latent ${parts.name(latent)}, ${parts.about(latent)}`;
-      const reel = parts.reel(label, latent, facts.tile, (value) => move(latent.number, value));
+      const reel = parts.reel(label, latent, summary.tile, (value) => move(latent.number, value));
       const value = el("input", { type: "number", step: "any", class: "value", "aria-label": `Value of ${parts.name(latent)}`, readonly: api.copy,
-        onchange: () => value.value !== "" && Math.abs(+value.value) <= 100 ? move(latent.number, +value.value) : reflect() });
-      const back = el("button", { type: "button", class: "quiet", "aria-label": `Put ${parts.name(latent)} back`, title: "Put back",
+        onchange: () => value.value !== "" && Math.abs(+value.value) <= CONSTANTS.maxCodeValue ? move(latent.number, +value.value) : reflect() });
+      const back = el("button", { type: "button", class: "quiet", "aria-label": `Reset ${parts.name(latent)}`, title: "Reset",
         onclick: () => move(latent.number, hand.origin[latent.number]) }, "↺");
       const bar = el("i", {});
-      bar.style.width = `${Math.min(100, 100 * latent.nats / most)}%`;
+      bar.style.width = `${Math.min(100, 100 * latent.nats / maxNats)}%`;
       const element = el("div", { class: "latent", id: `latent-${latent.number}` },
-        el("div", { class: "told" }, el("b", {}, parts.name(latent)), el("span", { class: "meter", "aria-hidden": "true" }, bar),
-          el("span", { class: "soft words" }, parts.about(latent)), value, back),
+        el("div", { class: "head" }, el("b", {}, parts.name(latent)), el("span", { class: "meter", "aria-hidden": "true" }, bar),
+          parts.latentLabel(latent, { class: "soft words" }), value, back),
         reel.element);
       rows.set(latent.number, {
         element, reel,
@@ -118,32 +118,32 @@ untwine.views.latents = {
       return element;
     }
 
-    const most = Math.max(...facts.latents.map((latent) => latent.nats), 1e-9);
-    const [used, idle] = [true, false].map((active) => facts.latents.filter((latent) => latent.active === active));
-    const folded = el("details", { open: !used.length, ontoggle: () => folded.open && redraw() });
-    folded.append(el("summary", {}, `${parts.plural(idle.length, "latent")} that ${idle.length === 1 ? "says" : "say"} next to nothing`), ...idle.map(row));
+    const maxNats = Math.max(...summary.latents.map((latent) => latent.nats), 1e-9);
+    const [active, inactive] = [true, false].map((isActive) => summary.latents.filter((latent) => latent.active === isActive));
+    const folded = el("details", { open: !active.length, ontoggle: () => folded.open && redraw() });
+    folded.append(el("summary", {}, parts.plural(inactive.length, "inactive latent")), ...inactive.map(row));
     const sliders = el("div", { class: "card sliders" },
-      used.length ? used.map(row) : el("p", {}, "No latent of this model is in use: every code gives much the same image."),
-      idle.length ? folded : null);
+      active.length ? active.map(row) : el("p", {}, "No latent of this model is active: all codes decode to nearly the same image."),
+      inactive.length ? folded : null);
 
     root.append(
       el("div", { class: "stage" },
-        el("div", { class: "card now" }, el("figure", { class: "decoded" }, decoded, el("figcaption", {}, "What the code decodes to")), origin),
+        el("div", { class: "card now" }, el("figure", { class: "decoded" }, decoded, el("figcaption", {}, "Decoded image")), origin),
         el("div", { class: "from" }, el("h2", {}, "Start from"), others, note, picker.element)),
       el("section", {},
         el("div", { class: "headed" }, el("h2", {}, "Move the latents"), undo),
-        el("p", { class: "soft" }, "The one that says most first. ", api.copy
-          ? "This copy moves one latent at a time, in 21 steps, from where it starts."
-          : "Each film shows what its latent does to the image; drag the slider, click a frame, or use the arrow keys."), sliders));
+        el("p", { class: "soft" }, "Most informative first. ", api.copy
+          ? `This export moves one latent at a time, in ${parts.COPY_FRAMES} steps.`
+          : "Each film shows how its latent changes the image. Drag the slider, click a frame or use the arrow keys."), sliders));
 
-    // ---- as the address says ----
+    // ---- restore the state in the address ----
 
-    await recall();
+    await restore();
 
-    async function recall() {
+    async function restore() {
       const code = (state.get("code") || "").split(",").map(Number);
       const asked = state.get("start");
-      if (!api.copy && code.length === facts.latents.length && code.every(Number.isFinite)) {
+      if (!api.copy && code.length === summary.latents.length && code.every(Number.isFinite)) {
         await begin("upload", { code, picture: "", note: "" });
       } else {
         const first = examples.length ? `example-${examples[0].index}` : "prior-0";
@@ -151,7 +151,7 @@ untwine.views.latents = {
       }
       for (const pair of (state.get("move") || "").split(",").filter(Boolean)) {
         const [number, value] = pair.split(":").map(Number);
-        if (byNumber.has(number) && Math.abs(value) <= 100) move(number, value);
+        if (byNumber.has(number) && Math.abs(value) <= CONSTANTS.maxCodeValue) move(number, value);
       }
       root.addEventListener("shown", () => point(Number(state.get("latent") ?? NaN)));
     }

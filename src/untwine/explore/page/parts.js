@@ -1,11 +1,13 @@
 "use strict";
-// Pieces that several views use.
+// Components that several views share.
 
 const untwine = { views: {}, problem() {}, settle() {} };
 
 const parts = (() => {
-  const FRAMES = 11; // of a traversal on the page
-  const KEPT = 21; // of a traversal in a copy: every second one is a frame of the page
+  const FRAMES = CONSTANTS.frames; // of a traversal on the page
+  const COPY_FRAMES = CONSTANTS.copyFrames; // of a traversal in a copy, some of which are frames of the page
+  const COPY_STRIDE = (COPY_FRAMES - 1) / (FRAMES - 1);
+  const MIN_SHARE = 0.1; // of a factor's entropy, from which a latent is labelled with it
 
   /** An element: el("button", {class: "quiet", onclick: go}, "Go"). */
   function el(tag, attributes = {}, ...children) {
@@ -21,7 +23,7 @@ const parts = (() => {
 
   const percent = (share) => `${Math.round(100 * share)} %`;
 
-  /** A number to read: three or four digits that count. */
+  /** A number for reading: three or four significant digits. */
   function short(value) {
     if (!Number.isFinite(value)) return "–";
     if (Number.isInteger(value)) return value.toLocaleString("en");
@@ -34,27 +36,36 @@ const parts = (() => {
   const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
   const plain = (text) => text.replaceAll("_", " ");
-  const MANY = 10; // factors, from which on only those are told that an example has
+  const MANY_FACTORS = 10; // from which on only an example's non-zero levels are listed
 
-  /** The levels of an example: "shape 2 · scale 0", or of many attributes those it has. */
-  function levels(of, facts) {
+  /** The levels of an example: "shape 2 · scale 0"; of many attributes, only those it has. */
+  function levels(of, summary) {
     const pairs = Object.entries(of);
-    if (pairs.length < MANY) return pairs.map(([factor, level]) => `${plain(factor)} ${level}`).join(" · ");
-    const isBinary = new Set(facts.factors.filter((factor) => factor.levels === 2).map((factor) => factor.name));
+    if (pairs.length < MANY_FACTORS) return pairs.map(([factor, level]) => `${plain(factor)} ${level}`).join(" · ");
+    const isBinary = new Set(summary.factors.filter((factor) => factor.levels === 2).map((factor) => factor.name));
     return pairs.filter(([, level]) => level > 0).map(([factor, level]) => (isBinary.has(factor) ? plain(factor) : `${plain(factor)} ${level}`)).join(" · ");
   }
 
-  /** What a latent is about, in a few words. */
-  function about(latent) {
-    const words = [`${latent.nats.toFixed(2)} nats`];
-    if (latent.factor && latent.share > 0.1) words.push(`${plain(latent.factor)} ${percent(latent.share)}`);
-    if (latent.part && latent.part !== "z") words.unshift(latent.part);
-    return words.join(" · ");
+  /** How informative a latent is; an estimate is marked. */
+  const nats = (latent) => `${latent.exact ? "" : "≈ "}${latent.nats.toFixed(2)} nats`;
+
+  /** What is known of a latent: ["style", "0.54 nats", "scale 80 %"]. */
+  function words(latent) {
+    const factor = latent.factor && latent.share > MIN_SHARE ? `${plain(latent.factor)} ${percent(latent.share)}` : "";
+    return [latent.part === "z" ? "" : latent.part, nats(latent), factor].filter(Boolean);
   }
 
-  /** A picture in the page that says so when it cannot be shown. */
+  const about = (latent) => words(latent).join(" · ");
+
+  /** The same as an element, in which an estimate has a title. */
+  function latentLabel(latent, attributes = {}) {
+    const pieces = words(latent).map((word) => (word === nats(latent) && !latent.exact ? el("span", { title: "estimated" }, word) : word));
+    return el("span", attributes, pieces.flatMap((piece, k) => (k ? [" · ", piece] : [piece])));
+  }
+
+  /** A picture; if it fails to load, the page shows why. */
   function image(address, alt, attributes = {}) {
-    const failed = async () => untwine.problem(await api.why(address));
+    const failed = async () => untwine.problem(await api.pictureError(address));
     return el("img", { class: "pixels", src: api.source(address), alt, onerror: failed, ...attributes });
   }
 
@@ -71,22 +82,22 @@ const parts = (() => {
     onto.getContext("2d").drawImage(sheet, column * width, row * height, width, height, 0, 0, width, height);
   }
 
-  /** Draw a row of a sheet as a film: frames with a little air between them. */
+  /** Draw a row of a sheet as a film: frames with a small gap between them. */
   function film(onto, sheet, { row = 0, rows = 1, columns = FRAMES, every = 1, isTurned = false } = {}) {
     const width = sheet.naturalWidth / columns;
     const height = sheet.naturalHeight / rows;
-    const shown = Math.floor((columns - 1) / every) + 1;
+    const count = Math.floor((columns - 1) / every) + 1;
     const gap = Math.max(1, Math.round(width / 16));
-    onto.width = shown * (width + gap);
+    onto.width = count * (width + gap);
     onto.height = height;
     const pen = onto.getContext("2d");
-    for (let k = 0; k < shown; k += 1) {
-      const place = isTurned ? shown - 1 - k : k;
+    for (let k = 0; k < count; k += 1) {
+      const place = isTurned ? count - 1 - k : k;
       pen.drawImage(sheet, k * every * width, row * height, width, height, place * (width + gap) + gap / 2, 0, width, height);
     }
   }
 
-  /** Work that is asked for faster than it is done: one at a time, and then only the newest. */
+  /** Coalesce calls: one runs at a time, and of those that wait only the newest is run. */
   function newest(work, alive = () => true) {
     let waiting = null;
     let running = false;
@@ -107,7 +118,7 @@ const parts = (() => {
     };
   }
 
-  /** Do something once nothing has asked for it for a moment. */
+  /** Debounce: run once no call has come for a moment. */
   function later(work, pause = 150) {
     let timer = 0;
     return (...values) => {
@@ -136,70 +147,71 @@ const parts = (() => {
   }
 
   const starts = {
-    /** The address of where a start is read from: "example-5" or "prior-2". */
+    /** The address of a start: "example-5" or "prior-2". */
     address(run, key) {
       const [kind, which] = key.split(/-(.*)/);
       return api.of(run, "start", kind === "prior" ? { seed: +which } : { index: +which });
     },
-    named(key) {
+    label(key) {
       const [kind, which] = key.split(/-(.*)/);
       if (kind === "upload") return "your picture";
       return kind === "prior" ? `draw ${+which + 1} from the prior` : `example ${which}`;
     },
     isKey: (key) => /^(example|prior)-\d{1,9}$/.test(key || ""),
-    /** Examples to start from, those of a copy only where they were kept. */
+    /** Examples to start from; in a copy, those that it includes. */
     async examples(run) {
-      const found = await api.json(api.of(run, "examples", { count: 24, seed: 0 }));
-      return found.filter((example) => api.has(starts.address(run, `example-${example.index}`)));
+      const examples = await api.json(api.of(run, "examples", { count: CONSTANTS.examples, seed: 0 }));
+      return examples.filter((example) => api.has(starts.address(run, `example-${example.index}`)));
     },
-    entries: (run, facts, examples) => examples.map((example) => ({
+    entries: (run, summary, examples) => examples.map((example) => ({
       key: `example-${example.index}`,
       picture: api.of(run, "image.png", { index: example.index }),
       text: `Example ${example.index}`,
-      title: levels(example.levels, facts) || `Example ${example.index}`,
+      title: levels(example.levels, summary) || `Example ${example.index}`,
     })),
-    kept: (run) => [0, 1, 2, 3].filter((seed) => api.has(starts.address(run, `prior-${seed}`))),
+    draws: (run) => Array.from({ length: CONSTANTS.copyDraws }, (_, seed) => seed).filter((seed) => api.has(starts.address(run, `prior-${seed}`))),
   };
 
-  const order = (facts) => facts.latents.map((latent) => latent.number);
+  const order = (summary) => summary.latents.map((latent) => latent.number);
 
-  const sheets = new Map(); // of a copy: they are looked at again and again
+  const sheets = new Map(); // of a copy, loaded once
+  const MAX_SHEETS = 8;
 
-  /** The films of some latents round a code, a row each. */
+  /** The traversals of latents from a code, a row each. */
   function films(run, code, numbers) {
-    const address = api.of(run, "traversals.png", { code, latents: numbers, steps: api.copy ? KEPT : FRAMES });
+    const address = api.of(run, "traversals.png", { code, latents: numbers, steps: api.copy ? COPY_FRAMES : FRAMES });
     if (!api.copy) return api.picture(address);
     if (!sheets.has(address)) {
-      if (sheets.size > 8) sheets.clear();
+      if (sheets.size > MAX_SHEETS) sheets.clear();
       sheets.set(address, api.picture(address));
     }
     return sheets.get(address);
   }
 
-  /** What draws the films of latents round a code: draw(canvas, number). */
-  async function traversals(run, facts, code, numbers) {
-    const held = api.copy ? order(facts) : numbers; // a copy keeps all latents in one sheet
-    const sheet = await films(run, code, held);
-    const shape = { rows: held.length, columns: api.copy ? KEPT : FRAMES, every: api.copy ? 2 : 1 };
-    return (onto, latent, isTurned = false) => film(onto, sheet, { ...shape, row: held.indexOf(latent), isTurned });
+  /** A function that draws the traversals of latents from a code: draw(canvas, number). */
+  async function traversals(run, summary, code, numbers) {
+    const rows = api.copy ? order(summary) : numbers; // a copy has all latents in one sheet
+    const sheet = await films(run, code, rows);
+    const shape = { rows: rows.length, columns: api.copy ? COPY_FRAMES : FRAMES, every: api.copy ? COPY_STRIDE : 1 };
+    return (onto, latent, isTurned = false) => film(onto, sheet, { ...shape, row: rows.indexOf(latent), isTurned });
   }
 
-  /** A code under the hand and the picture of it. A copy moves one latent at a time, frame by frame. */
-  function hand(run, facts, onto, alive) {
+  /** A code that sliders move, and its picture. A copy moves one latent at a time, frame by frame. */
+  function hand(run, summary, onto, alive) {
     let origin = [];
     let code = [];
     let moved = null;
-    const byNumber = new Map(facts.latents.map((latent) => [latent.number, latent]));
+    const byNumber = new Map(summary.latents.map((latent) => [latent.number, latent]));
 
     const paint = newest(async (now, latent) => {
       if (!api.copy || latent === null) {
         tile(onto, await api.picture(api.of(run, "decode.png", { code: now })));
       } else {
-        const held = order(facts);
-        const sheet = await films(run, origin, held);
+        const rows = order(summary);
+        const sheet = await films(run, origin, rows);
         const { low, high } = byNumber.get(latent);
-        const column = Math.round((KEPT - 1) * Math.min(1, Math.max(0, (now[latent] - low) / (high - low))));
-        tile(onto, sheet, { row: held.indexOf(latent), rows: held.length, column, columns: KEPT });
+        const column = Math.round((COPY_FRAMES - 1) * Math.min(1, Math.max(0, (now[latent] - low) / (high - low))));
+        tile(onto, sheet, { row: rows.indexOf(latent), rows: rows.length, column, columns: COPY_FRAMES });
       }
       if (alive()) untwine.settle();
     }, alive);
@@ -231,7 +243,7 @@ const parts = (() => {
   /** A slider from low to high; arrows move it by a fortieth, with Shift by a two-hundredth. */
   function slider(label, low, high, move) {
     const span = high - low;
-    const input = el("input", { type: "range", min: low, max: high, step: api.copy ? span / (KEPT - 1) : "any", "aria-label": label });
+    const input = el("input", { type: "range", min: low, max: high, step: api.copy ? span / (COPY_FRAMES - 1) : "any", "aria-label": label });
     const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -5, PageUp: 5 };
     const show = (value) => {
       input.value = value;
@@ -244,7 +256,7 @@ const parts = (() => {
     };
     input.addEventListener("input", () => set(+input.value));
     input.addEventListener("keydown", (event) => {
-      const unit = span / (api.copy ? KEPT - 1 : event.shiftKey ? 200 : 40);
+      const unit = span / (api.copy ? COPY_FRAMES - 1 : event.shiftKey ? 200 : 40);
       const value = event.key === "Home" ? low : event.key === "End" ? high
         : event.key in step ? Math.min(high, Math.max(low, +input.value + step[event.key] * unit)) : null;
       if (value === null || event.altKey || event.ctrlKey || event.metaKey) return;
@@ -254,7 +266,7 @@ const parts = (() => {
     return { input, show };
   }
 
-  /** A film above its slider, the thumb under the frame it stands for. */
+  /** A film above its slider, the thumb under the matching frame. */
   function reel(label, { low, high }, tile, move) {
     const { input, show } = slider(label, low, high, move);
     const strip = el("canvas", { class: "film", width: FRAMES * (tile[1] + 2), height: tile[0], "aria-hidden": "true" });
@@ -270,6 +282,6 @@ const parts = (() => {
   const section = (title, sentence, ...children) => el("section", {},
     el("h2", {}, title), sentence ? el("p", { class: "soft" }, sentence) : null, ...children);
 
-  return { el, percent, short, name, plural, plain, levels, about, image, canvas, tile, film, newest, later, picker, select, starts,
-    traversals, hand, reel, slider, section };
+  return { el, percent, short, name, plural, plain, levels, about, latentLabel, image, canvas, tile, film, newest, later, picker, select, starts,
+    traversals, hand, reel, slider, section, FRAMES, COPY_FRAMES, MIN_SHARE };
 })();

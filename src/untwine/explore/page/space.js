@@ -1,28 +1,29 @@
 "use strict";
-// Space: where the codes of examples lie, in two dimensions.
+// Space: the codes of examples in two dimensions.
 
 untwine.views.space = {
   title: "Space",
 
-  async show(root, { run, facts, state, keep, alive }) {
+  async show(root, { run, summary, state, keep, alive }) {
     const { el } = parts;
-    const COLUMNS = 32; // of the sheet of all images
+    const COLUMNS = CONSTANTS.sheetColumns;
     const PAD = { left: 14, right: 14, top: 14, bottom: 14 };
-    const NEAR = 28; // pixels between a pointer and the dot it means
-    const numbers = facts.latents.map((latent) => latent.number);
+    const MAX_DISTANCE = 28; // pixels between the pointer and a dot
+    const MAX_THUMBNAILS = 18; // of a selection
+    const numbers = summary.latents.map((latent) => latent.number);
     const address = (by, x, y) => api.of(run, "space", { by, x, y });
     const preset = { pca: [0, 1], tsne: [0, 1], latents: [numbers[0], numbers[1] ?? numbers[0]] };
-    const ways = [["pca", "Main directions (PCA)"], ["tsne", "Neighbours (t-SNE)"], ["latents", "Two latents"]]
+    const ways = [["pca", "Main directions (PCA)"], ["tsne", "t-SNE"], ["latents", "Two latents"]]
       .filter(([by]) => api.has(address(by, ...preset[by])) && (by !== "latents" || numbers.length > 1));
 
     let by = ways.some(([key]) => key === state.get("by")) ? state.get("by") : ways[0][0];
     let axes = [state.get("x"), state.get("y")].map((text, k) =>
       (by === "latents" && !api.copy && numbers.includes(Number(text ?? NaN)) ? Number(text) : preset[by][k]));
-    const known = facts.latents.reduce((most, latent) => (latent.share > most.share ? latent : most), { factor: "", share: 0 });
-    let colour = state.get("colour") || (facts.clusters ? "cluster" : known.factor);
-    let found = null; // the answer of the server
+    const clearest = summary.latents.reduce((best, latent) => (latent.share > best.share ? latent : best), { factor: "", share: 0 });
+    let colour = state.get("colour") || (summary.clusters ? "cluster" : clearest.factor);
+    let space = null; // the answer of the server
     let colouring = null;
-    let spots = []; // of the dots in pixels
+    let spots = []; // positions of the dots in pixels
     let current = -1; // the dot pointed at
     let sheet = null;
     const chosen = new Set();
@@ -53,8 +54,8 @@ untwine.views.space = {
         const span = Math.max(...values) - low || 1;
         return values.map((value) => from + (to - from) * (value - low) / span);
       };
-      const x = scale(found.x, PAD.left, width - PAD.right);
-      const y = scale(found.y, height - PAD.bottom, PAD.top);
+      const x = scale(space.x, PAD.left, width - PAD.right);
+      const y = scale(space.y, height - PAD.bottom, PAD.top);
       spots = x.map((value, k) => [value, y[k]]);
       const size = width < 500 ? 3.2 : 4.2;
       dots = spots.map(([cx, cy]) => shape("circle", { cx, cy, r: size, class: "dot" }));
@@ -72,13 +73,13 @@ untwine.views.space = {
 
     function hue(level, count) {
       if (count <= 10) return `var(--level-${level % 10})`;
-      const t = count > 1 ? level / (count - 1) : 0; // dark blue to yellow, as a map of heights
+      const t = count > 1 ? level / (count - 1) : 0; // dark blue to yellow
       return `hsl(${250 - 200 * t} ${58 + 22 * t}% ${40 + 18 * t}%)`;
     }
 
     // ---- pointing ----
 
-    const shown = parts.canvas("The image of the dot");
+    const preview = parts.canvas("The image of the dot");
     const words = el("p", { class: "soft", "aria-live": "polite" });
 
     function point(k) {
@@ -87,17 +88,17 @@ untwine.views.space = {
       if (k < 0) return;
       ring.setAttribute("cx", spots[k][0]);
       ring.setAttribute("cy", spots[k][1]);
-      picture(shown, k);
-      const told = parts.levels(Object.fromEntries(found.colourings.map((each) => [each.name, each.levels[k]])), facts);
-      const link = `example-${found.index[k]}`;
+      picture(preview, k);
+      const levels = parts.levels(Object.fromEntries(space.colourings.map((each) => [each.name, each.levels[k]])), summary);
+      const link = `example-${space.index[k]}`;
       words.replaceChildren(api.has(parts.starts.address(run, link))
-        ? el("a", { href: untwine.link("latents", run, { start: link }) }, `Example ${found.index[k]}`) : `Example ${found.index[k]}`,
-      told ? ` · ${told}` : "");
+        ? el("a", { href: untwine.link("latents", run, { start: link }) }, `Example ${space.index[k]}`) : `Example ${space.index[k]}`,
+      levels ? ` · ${levels}` : "");
     }
 
     function picture(onto, k) {
       if (!sheet) return;
-      const rows = Math.ceil(found.index.length / COLUMNS);
+      const rows = Math.ceil(space.index.length / COLUMNS);
       parts.tile(onto, sheet, { row: Math.floor(k / COLUMNS), column: k % COLUMNS, rows, columns: COLUMNS });
     }
 
@@ -107,7 +108,7 @@ untwine.views.space = {
       return [(event.clientX - area.left) * view.width / area.width, (event.clientY - area.top) * view.height / area.height];
     };
 
-    function nearest([x, y], reach = NEAR) {
+    function nearest([x, y], reach = MAX_DISTANCE) {
       let best = -1;
       let least = reach ** 2;
       spots.forEach(([px, py], k) => {
@@ -171,7 +172,7 @@ untwine.views.space = {
       event.preventDefault();
     });
 
-    /** The next dot in a direction: near, and rather ahead than aside. */
+    /** The nearest dot in a direction; distance sideways counts more. */
     function step([dx, dy]) {
       const [x, y] = spots[current];
       let best = current;
@@ -202,36 +203,36 @@ untwine.views.space = {
 
     const describe = parts.newest(async (picked) => {
       if (!picked.length) {
-        panel.replaceChildren(el("p", { class: "note" }, "Point at dots to see their images. Drag over some, click them (Shift adds more), or choose a colour below the plot, to see what sets them apart."));
+        panel.replaceChildren(el("p", { class: "note" }, "Point at a dot to see its image. Drag over dots, click them (Shift adds more) or choose a colour below the plot to see what distinguishes them."));
         return;
       }
       const clear = el("button", { type: "button", class: "quiet", onclick: () => choose([], false) }, "Clear");
       const head = el("h3", {}, `${parts.plural(picked.length, "dot")} selected `, clear);
-      const answer = api.copy ? null : await api.send(api.of(run, "selection"), { indices: picked.map((k) => found.index[k]).slice(0, 1000) });
+      const answer = api.copy ? null : await api.send(api.of(run, "selection"), { indices: picked.map((k) => space.index[k]).slice(0, 1000) });
       if (!alive()) return;
-      panel.replaceChildren(head, ...(answer ? told(answer) : []), few(picked));
+      panel.replaceChildren(head, ...(answer ? differences(answer) : []), thumbnails(picked));
       untwine.settle();
     }, alive);
 
-    function few(picked) {
-      const step = Math.max(1, picked.length / 18);
-      const shownOnes = Array.from({ length: Math.min(18, picked.length) }, (_, k) => picked[Math.floor(k * step)]);
-      return el("div", { class: "members" }, shownOnes.map((k) => {
-        const small = parts.canvas(`Example ${found.index[k]}`);
+    function thumbnails(picked) {
+      const step = Math.max(1, picked.length / MAX_THUMBNAILS);
+      const evenly = Array.from({ length: Math.min(MAX_THUMBNAILS, picked.length) }, (_, k) => picked[Math.floor(k * step)]);
+      return el("div", { class: "members" }, evenly.map((k) => {
+        const small = parts.canvas(`Example ${space.index[k]}`);
         picture(small, k);
         return small;
       }));
     }
 
-    function told(answer) {
+    function differences(answer) {
       const factors = answer.factors.slice(0, 4).map((each) => el("li", {},
         el("b", {}, `${parts.plain(each.factor)} = ${each.level}`), `: ${parts.percent(each.share)} of them, ${parts.percent(each.overall)} of all`));
       const latents = answer.latents.slice(0, 4).map((each) => el("li", {},
         el("a", { href: untwine.link("latents", run, { latent: each.number }) }, `z${each.number}`),
-        `: ${Math.abs(each.deviations).toFixed(1)} deviations ${each.deviations < 0 ? "below" : "above"} the mean of all`));
+        `: ${Math.abs(each.deviations).toFixed(1)} standard deviations ${each.deviations < 0 ? "below" : "above"} the overall mean`));
       return [
         answer.picture ? el("figure", { class: "mean" }, parts.image(answer.picture, "Mean image of the selected dots"), el("figcaption", {}, "Their mean image")) : "",
-        factors.length || latents.length ? el("p", { class: "note" }, "What distinguishes them") : el("p", { class: "note" }, "Nothing sets them apart from the others."),
+        factors.length || latents.length ? el("p", { class: "note" }, "What distinguishes them") : el("p", { class: "note" }, "Nothing distinguishes them from the others."),
         el("ul", {}, factors, latents)].filter(Boolean);
     }
 
@@ -266,7 +267,7 @@ untwine.views.space = {
 
     function recolour(name) {
       colour = name;
-      colouring = found.colourings.find((each) => each.name === colour) || found.colourings[0] || null;
+      colouring = space.colourings.find((each) => each.name === colour) || space.colourings[0] || null;
       remember();
       paint();
       legend();
@@ -277,23 +278,23 @@ untwine.views.space = {
     }
 
     function choices() {
-      const latents = facts.latents.map((latent) => [latent.number, `${parts.name(latent)} (${parts.about(latent)})`]);
+      const latents = summary.latents.map((latent) => [latent.number, `${parts.name(latent)} (${parts.about(latent)})`]);
       controls.replaceChildren(
         parts.select("Place by", ways, by, (way) => { [by, axes] = [way, preset[way]]; again(); }),
         ...(by === "latents" && !api.copy
           ? ["across", "up"].map((label, k) => parts.select(label, latents, axes[k], (number) => { axes[k] = +number; again(); })) : []),
-        ...(found.colourings.length
-          ? [parts.select("Colour by", found.colourings.map((each) => [each.name, parts.plain(each.name)]), colouring.name, recolour)] : []));
+        ...(space.colourings.length
+          ? [parts.select("Colour by", space.colourings.map((each) => [each.name, parts.plain(each.name)]), colouring.name, recolour)] : []));
     }
 
     const names = [el("span", { class: "soft up" }), el("span", { class: "soft across" })];
 
-    async function fetched() {
-      found = await api.json(address(by, ...axes));
-      colouring = found.colourings.find((each) => each.name === colour) || found.colourings[0] || null;
-      names[0].textContent = `↑ ${found.up}`;
-      names[1].textContent = `${found.across} →`;
-      plot.setAttribute("aria-label", `${found.index.length} examples by ${found.across} and ${found.up}. Arrow keys go from dot to dot, Space selects, Escape clears.`);
+    async function load() {
+      space = await api.json(address(by, ...axes));
+      colouring = space.colourings.find((each) => each.name === colour) || space.colourings[0] || null;
+      names[0].textContent = `↑ ${space.up}`;
+      names[1].textContent = `${space.across} →`;
+      plot.setAttribute("aria-label", `${space.index.length} examples by ${space.across} and ${space.up}. Arrow keys move between dots, Space selects, Escape clears.`);
     }
 
     const again = parts.newest(async () => {
@@ -302,7 +303,7 @@ untwine.views.space = {
       const waiting = el("span", { class: "soft busy", role: "status" }, "Computing …"); // t-SNE takes seconds
       controls.append(waiting);
       try {
-        await fetched();
+        await load();
       } finally {
         frame.classList.remove("waiting");
         waiting.remove();
@@ -315,17 +316,17 @@ untwine.views.space = {
       untwine.settle();
     }, alive);
 
-    await fetched();
+    await load();
     choices();
     legend();
     describe([]);
-    if (facts.tile.length) api.picture(api.of(run, "sheet.png")).then((loaded) => { sheet = loaded; if (alive() && current >= 0) point(current); },
+    if (summary.tile.length) api.picture(api.of(run, "sheet.png")).then((loaded) => { sheet = loaded; if (alive() && current >= 0) point(current); },
       (error) => alive() && untwine.problem(error));
-    root.append(parts.section("Where examples lie", `A dot for the code of each of ${found.index.length.toLocaleString("en")} examples. Examples that the model finds alike lie close together.`,
+    root.append(parts.section("Codes in two dimensions", `Each dot is the code of one of ${space.index.length.toLocaleString("en")} examples. Similar codes are close together.`,
       controls,
       el("div", { class: "scatter" },
         el("div", { class: "card" }, names[0], frame, names[1], key),
-        el("div", { class: "card beside" }, el("figure", {}, shown), words, panel))));
+        el("div", { class: "card beside" }, el("figure", {}, preview), words, panel))));
     root.addEventListener("shown", () => {
       lay();
       point(0);

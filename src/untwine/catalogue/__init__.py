@@ -1,0 +1,1 @@
+"""Listings: registry entries, pairs of models, and the data on this machine."""

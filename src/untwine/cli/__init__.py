@@ -1,0 +1,1 @@
+"""The command `untwine`, a module per group of commands."""

@@ -1,0 +1,57 @@
+"""The command `untwine explore`. Heavy modules are imported inside."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from untwine.cli.options import Quiet, Runs
+from untwine.explore.serving import PORT, open_socket, require_packages, serve
+
+
+def explore(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(help="Runs, parts of their names, or studies; all in --out by default."),
+    ] = None,
+    out: Runs = Path("runs"),
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; non-local addresses require a token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help=f"{PORT} or the next free port; 0 for any."),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
+    ] = True,
+    export: Annotated[
+        Path | None, typer.Option(help="Write a static copy that needs no server, and exit.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Explore runs in the browser: what each latent does, reconstructions, clusters, scores.
+
+    Serves only the runs you name, on localhost by default. With --host and a non-local address,
+    the printed URL holds a token that clients need. Ctrl-C stops the server. A copy made with
+    --export works from disk or any web server.
+
+    \b
+    Examples:
+      untwine explore
+      untwine explore beta-tcvae
+      untwine explore studies/constrained-vaes --port 9000 --no-browser
+      untwine explore beta-tcvae --export copy
+    """
+    require_packages()
+    from untwine.explore.gallery import Gallery
+
+    gallery = Gallery.find(runs or [], out)
+    if export is not None:
+        from untwine.explore.export import write_copy
+
+        print(write_copy(gallery, export, quiet=quiet))
+        return
+    with open_socket(host, port) as door:
+        serve(gallery, door, host, browser=browser and sys.stdout.isatty())

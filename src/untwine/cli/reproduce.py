@@ -1,0 +1,131 @@
+"""The command `untwine reproduce`. Heavy modules are imported inside."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from untwine.cli.options import Quiet
+from untwine.cli.study import report_outcome
+from untwine.errors import DataError, ParameterError
+from untwine.tools.terminal import say, show_table
+
+if TYPE_CHECKING:
+    from untwine.reproduce.items import Item, PreparedItem
+
+
+def reproduce(
+    item: Annotated[
+        str, typer.Argument(help="PAPER/ITEM, or FILE.yaml/ITEM; without it all are listed.")
+    ] = "",
+    scale: Annotated[
+        Literal["laptop", "paper", "smoke"],
+        typer.Option(help="laptop: minutes; paper: its sizes and data; smoke: seconds."),
+    ] = "laptop",
+    every: Annotated[bool, typer.Option("--all", help="Every item, and an index page.")] = False,
+    seeds: Annotated[
+        int, typer.Option(min=0, help="Number of seeds; the item's own by default.")
+    ] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Runs at a time; 0: one per core.")] = 0,
+    stand_ins: Annotated[
+        bool, typer.Option("--stand-ins", help="Use stand-ins even where the real data exists.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(envvar="UNTWINE_DATA", help="Directory of data files.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Directory that holds runs and pages.")] = Path(
+        "reproductions"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Reproduce a table or figure: the paper's numbers next to ours, and a verdict on each claim.
+
+    Without an item, list them. An item is a study: Ctrl-C stops it, the same command resumes it.
+    The laptop scale uses real data if its files are in --data, and otherwise a stand-in, named in
+    the tables; the paper scale requires the real data.
+
+    \b
+    Examples:
+      untwine reproduce
+      untwine reproduce dip-vae/table1 --scale laptop --workers 2
+      untwine reproduce --all --scale laptop
+    """
+    from untwine.reproduce.items import all_items, find_item
+    from untwine.reproduce.page import write_index
+
+    if item and every:
+        raise ParameterError("name an item or write --all, not both")
+    if data is not None:
+        os.environ["UNTWINE_DATA"] = str(data.resolve())  # workers inherit it
+    if not item and not every:
+        list_items(all_items())
+        return
+    failed = False
+    for one in all_items() if every else [find_item(item)]:
+        try:
+            failed |= not reproduce_item(one, scale, seeds, workers, stand_ins, out, quiet)
+        except DataError as error:
+            if not every:
+                raise
+            say(f"{one.address} is skipped: {error}")
+            failed = True
+    if every:
+        print(write_index(out))
+    if failed:
+        raise typer.Exit(1)
+
+
+def list_items(items: "list[Item]") -> None:
+    rows = [[i.address, i.title, f"{i.minutes:g} min" if i.minutes else ""] for i in items]
+    show_table(["item", "what it shows", "laptop, two cores"], rows)
+    say("run one: untwine reproduce ITEM --scale laptop")
+
+
+def reproduce_item(
+    item: "Item",
+    scale: str,
+    seeds: int,
+    workers: int,
+    stand_ins: bool,
+    out: Path,
+    quiet: bool,
+) -> bool:
+    """Run an item and write its page; whether every run succeeded."""
+    from untwine.reproduce.items import prepare
+    from untwine.reproduce.page import write_page
+
+    prepared = prepare(item, scale, out, seeds=seeds, stand_ins=stand_ins)
+    for real, other in prepared.stand_ins.items():
+        why = "as requested" if stand_ins else "whose files are missing"
+        say(f"{other} stands in for {real}, {why}")
+    succeeded = run_studies(prepared, workers, quiet)
+    page = write_page(prepared, quiet=quiet)
+    say(f"{item.address}: {item.title}")
+    for section in page.sections:
+        if section.header:
+            say(f"{section.title}. {section.sentence}")
+            show_table(section.header, section.rows)
+    if page.verdicts:
+        columns = 3 + any(v.published for v in page.verdicts)
+        rows = [[v.says, v.verdict, v.evidence, v.published] for v in page.verdicts]
+        header = ["claim", "our runs", "evidence", "published runs"]
+        show_table(header[:columns], [row[:columns] for row in rows])
+    print(page.path)
+    return succeeded
+
+
+def run_studies(prepared: "PreparedItem", workers: int, quiet: bool) -> bool:
+    """Run an item's studies and say how each ended; whether every run succeeded."""
+    from untwine.study.running import run
+
+    succeeded = True
+    for folder in prepared.folders.values():
+        try:
+            outcome = run(folder, workers=workers, quiet=quiet)
+        except KeyboardInterrupt:
+            say(f"interrupted; run the same command to resume {folder.path}")
+            raise typer.Exit(130) from None
+        report_outcome(outcome, folder.path, len(folder.study.runs))
+        succeeded &= not outcome.failed
+    return succeeded

@@ -1,0 +1,100 @@
+"""The commands that make and list runs."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from untwine.cli.options import Device, ModelName, Quiet, Runs, Settings
+from untwine.tools.terminal import say, show_table
+
+
+def train(
+    model: ModelName,
+    data: Annotated[str, typer.Argument(help="A dataset, a folder of images, an .npy or .npz.")],
+    settings: Settings = None,
+    latent: Annotated[int, typer.Option(help="Number of latents.")] = 10,
+    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 10_000,
+    batch: Annotated[int, typer.Option(help="Examples per step.")] = 64,
+    lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-4,
+    seed: Annotated[int, typer.Option(help="Seed of weights, data order and noise.")] = 0,
+    network: Annotated[
+        str | None, typer.Option(help="conv, mlp, ...; by default what fits the data.")
+    ] = None,
+    likelihood: Annotated[
+        str | None, typer.Option(help="bernoulli, gaussian, ...; by default the dataset's own.")
+    ] = None,
+    out: Runs = Path("runs"),
+    device: Device = "auto",
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="CPU threads; all by default.")
+    ] = None,
+    compile: Annotated[
+        Literal["auto", "yes", "no"],
+        typer.Option(help="Compile the model; auto: long runs on a GPU."),
+    ] = "auto",
+    checkpoint_every: Annotated[
+        int, typer.Option(min=1, help="Steps between two checkpoints.")
+    ] = 1000,
+    quiet: Quiet = False,
+) -> None:
+    """Train a model in a new run directory.
+
+    The directory is named by a hash of the specification: every name and number below except
+    device, threads and compilation, which affect rounding only. Repeat the command to resume an
+    interrupted run; finished runs are skipped.
+
+    \b
+    Examples:
+      untwine train vae sprites
+      untwine train beta-tcvae sprites --set beta=6 --set size=32 --steps 20000
+      untwine train beta-vae ./photos --set folder.size=64 --latent 32
+      untwine train vae data.npz --network mlp --set mlp.width=512 --likelihood gaussian
+
+    `untwine models`, `datasets`, `networks` and `likelihoods` list what can be named; `untwine
+    models show NAME` lists its parameters.
+    """
+    from untwine.runs.directory import is_finished
+    from untwine.runs.training import run
+    from untwine.spec import plan
+
+    spec = plan(
+        model,
+        data,
+        network=network,
+        likelihood=likelihood,
+        settings=settings or [],
+        latent=latent,
+        steps=steps,
+        batch=batch,
+        lr=lr,
+        seed=seed,
+    )
+    was_finished = is_finished(out / spec.directory)
+    try:
+        path = run(
+            spec,
+            out,
+            device=device,
+            threads=threads,
+            compile=compile,
+            checkpoint_every=checkpoint_every,
+            quiet=quiet,
+        )
+    except KeyboardInterrupt:
+        say(f"interrupted; run the same command to resume {out / spec.directory}")
+        raise typer.Exit(130) from None
+    say(f"{'already finished' if was_finished else 'finished'}: {path}")
+    say(f"next: untwine evaluate {path}   or   untwine report {path}")
+    print(path)
+
+
+def runs(out: Runs = Path("runs")) -> None:
+    """List runs with their state and scores."""
+    from untwine.runs.describe import describe_runs
+
+    rows = describe_runs(out)
+    if not rows:
+        say(f"no runs in {out}; make one with: untwine train vae sprites")
+        return
+    show_table(["run", "model", "data", "seed", "steps", "state", "scores"], rows)

@@ -1,0 +1,1 @@
+"""Building blocks of datasets, and opening a dataset by name."""

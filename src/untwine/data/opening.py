@@ -1,0 +1,109 @@
+"""Open datasets by name, expression, folder or file; the last few stay in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from untwine.data.dataset import Dataset
+from untwine.errors import DataError, UnknownNameError, UntwineError
+from untwine.registry import EXPRESSION, Choice, Entry, datasets
+from untwine.schema import Value, format_value, unknown_name
+
+FILE_PARAMETERS = ("path", "painting")  # parameters of datasets that name files
+MAX_LOADED = 4  # datasets in memory
+_LOADED: dict[str, Dataset] = {}  # newest last
+
+
+def reopen_with(data: Choice, **changes: Value) -> Dataset:
+    """The data of a run with some parameters changed.
+
+    A parameter that the data lacks is passed on to the data it is derived from: the `split` of
+    `coloured-mnist(of=mnist)` is that of mnist.
+    """
+    return load_dataset(_with_changes(data, changes))
+
+
+def _with_changes(data: Choice, changes: dict[str, Value]) -> Choice:
+    own = {key: value for key, value in changes.items() if key in data.params}
+    rest = {key: value for key, value in changes.items() if key not in data.params}
+    params = {key: value for key, value in data.params.items() if key != "digest"} | own
+    if rest and "of" not in params:
+        raise UnknownNameError(
+            unknown_name(f"parameter of {data.name}", next(iter(rest)), data.params)
+        )
+    if rest:
+        entry, settings = resolve_dataset(str(params["of"]))
+        inner = _with_changes(datasets.choose(entry.name, **settings), rest)
+        short = {k: v for k, v in datasets.non_default(inner).items() if k != "name"}
+        params["of"] = str(Choice(inner.name, short))
+    return datasets.choose(data.name, **params)
+
+
+def absolute_paths(entry: Entry, params: Mapping[str, Value]) -> dict[str, Value]:
+    """The parameters with absolute paths, also inside expressions."""
+    files = {key: value for key in FILE_PARAMETERS if (value := params.get(key))}
+    inner = {key: value for key in entry.expressions if (value := params.get(key))}
+    return {
+        **params,
+        **{key: str(Path(str(value)).expanduser().resolve()) for key, value in files.items()},
+        **{key: _absolute_expression(str(value)) for key, value in inner.items()},
+    }
+
+
+def _absolute_expression(expression: str) -> str:
+    """The expression with absolute paths."""
+    try:
+        entry, settings = resolve_dataset(expression)
+    except UntwineError:  # reported when it is opened
+        return expression
+    return str(Choice(entry.name, {key: format_value(value) for key, value in settings.items()}))
+
+
+def resolve_dataset(data: str) -> tuple[Entry, dict[str, Value]]:
+    """The entry of the dataset that a name, expression or path stands for, and its settings."""
+    data = data.strip()
+    if data.replace("_", "-") in datasets:  # write ./NAME for a folder of that name
+        return datasets[data], {}
+    path = Path(data).expanduser()
+    match = EXPRESSION.fullmatch(data)
+    if match and match["given"] is not None and not path.exists():
+        entry, settings = datasets.parse(data)
+        return entry, absolute_paths(entry, settings)
+    if path.is_dir():
+        return datasets["folder"], {"path": str(path.resolve())}
+    if path.suffix.lower() in {".npy", ".npz"}:
+        return datasets["array"], {"path": str(path.resolve())}
+    if path.exists() or path.name != data:
+        raise DataError(f"{data} is not a dataset, a folder of images, or an .npy or .npz file")
+    return datasets[data], {}
+
+
+def load_dataset(choice: Choice) -> Dataset:
+    """The dataset of a choice; the last few stay in memory, those from files by digest."""
+    key = json.dumps(choice.to_json())
+    data = _LOADED.pop(key, None)
+    if data is None:
+        data = replace(datasets.make(choice), name=datasets.expression(choice, *FILE_PARAMETERS))
+        if data.digest:
+            key = json.dumps({**choice.to_json(), "digest": data.digest})
+    _LOADED[key] = data
+    while len(_LOADED) > MAX_LOADED:
+        _LOADED.pop(next(iter(_LOADED)))
+    return data
+
+
+def dataset(name: str, /, **params: Value) -> Dataset:
+    """Open a dataset by name, or a folder or file of your own.
+
+    >>> import untwine
+    >>> len(untwine.dataset("sprites", size=32))
+    737280
+    >>> untwine.dataset("sprites(size=32)").shape
+    torch.Size([1, 32, 32])
+    """
+    entry, settings = resolve_dataset(name)
+    settings |= absolute_paths(entry, params)
+    return load_dataset(datasets.choose(entry.name, **settings))

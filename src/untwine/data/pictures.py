@@ -1,0 +1,296 @@
+"""Picture files in folders and archives, decoded once into an array of bytes."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Any
+
+import filelock
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from untwine.data.dataset import Factors, Pixels
+from untwine.data.files import (
+    File,
+    cache_directory,
+    check_digest,
+    digest_of,
+    digest_of_files,
+    locate_files,
+)
+from untwine.errors import DataError
+from untwine.tools.files import write_atomically, write_json
+from untwine.tools.progress import progress
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp"}
+BLOCK = 1024  # pictures decoded at a time
+THREADS = 4  # that decode them
+PICTURE_ERRORS = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError)
+MAX_LIST_BYTES = 1 << 20  # larger files count by name and size alone in a digest
+Box = tuple[float, float, float, float]
+Convert = Callable[["Image"], NDArray[np.uint8]]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The files of a folder or an archive by name, with slashes between folders."""
+
+    root: Path  # the folder or the archive
+    names: list[str]  # sorted
+    fetch: Callable[[str], bytes]
+    digest: str
+    recorded: str = ""  # the digest that a run records: empty for published files
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        try:
+            return self.fetch(name)
+        except PICTURE_ERRORS as error:
+            raise DataError(f"{name} in {self.root} cannot be read: {error}") from error
+
+    @property
+    def pictures(self) -> list[str]:
+        """The names of the files with a picture's suffix."""
+        return [name for name in self.names if is_picture(name)]
+
+
+def is_picture(name: str) -> bool:
+    return PurePosixPath(name).suffix.lower() in SUFFIXES
+
+
+@contextmanager
+def open_tree(root: Path) -> Iterator[Tree]:
+    """The files of a folder, a .zip or a .tar; archives are read in place, never unpacked."""
+    if root.is_dir():
+        yield _open_folder(root)
+        return
+    with _open_archive(root) as archive:
+        if isinstance(archive, zipfile.ZipFile):
+            names, fetch = archive.namelist(), archive.read
+        else:
+            names, fetch = _tar_members(archive, root)
+        yield Tree(root, sorted(filter(_is_visible, names)), fetch, digest_of_files([root]))
+
+
+@contextmanager
+def open_picture_files(
+    name: str, files: Sequence[File], path: str, digest: str, *, kind: str, unpacked: str
+) -> Iterator[Tree]:
+    """The pictures behind a dataset; as `open_files`, for a folder or an archive of pictures."""
+    with open_tree(locate_files(name, files, path, kind=kind, unpacked=unpacked)[0]) as tree:
+        check_digest(path, digest, tree.digest)
+        yield replace(tree, recorded=tree.digest if path else "")
+
+
+def _open_folder(root: Path) -> Tree:
+    """The files below a folder.
+
+    The digest covers the names and sizes of all files and the content of small lists: hundreds of
+    thousands of pictures are too many to read at every start.
+    """
+    files = sorted(_file_sizes(root, ""))
+    names = [name for name, _ in files]
+    listing = "\n".join(f"{name}\t{size}" for name, size in files)
+    lists = [name for name, size in files if size <= MAX_LIST_BYTES and not is_picture(name)]
+    contents = ((name, (root / name).read_bytes()) for name in lists)
+    digest = digest_of([("", listing.encode()), *contents])
+    return Tree(root, names, lambda name: (root / name).read_bytes(), digest)
+
+
+def _file_sizes(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
+    """Name and size in bytes of every visible file below a folder."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _file_sizes(Path(entry.path), f"{prefix}{entry.name}/")
+            elif _is_visible(entry.name):
+                yield f"{prefix}{entry.name}", entry.stat().st_size
+
+
+def _is_visible(name: str) -> bool:
+    """Whether this names a file that is neither hidden nor added by an operating system."""
+    hidden = PurePosixPath(name).name.startswith(".") or name.startswith("__MACOSX/")
+    return not hidden and not name.endswith("/")
+
+
+def _open_archive(path: Path) -> zipfile.ZipFile | tarfile.TarFile:
+    try:
+        return zipfile.ZipFile(path) if zipfile.is_zipfile(path) else tarfile.open(path, "r:")
+    except PICTURE_ERRORS as error:
+        raise DataError(f"{path} is not a folder or a whole .zip or .tar of files") from error
+
+
+def _tar_members(archive: tarfile.TarFile, path: Path) -> tuple[list[str], Callable[[str], bytes]]:
+    try:
+        members = {member.name.removeprefix("./"): member for member in archive if member.isfile()}
+    except PICTURE_ERRORS as error:
+        raise DataError(f"{path} ends too early: {error}") from error
+
+    def fetch(name: str) -> bytes:
+        stream = archive.extractfile(members[name])
+        return stream.read() if stream else b""
+
+    return list(members), fetch
+
+
+def decode_pictures(
+    name: str,
+    key: str,
+    tree: Tree,
+    pictures: Sequence[str],
+    shape: tuple[int, ...],
+    convert: Convert,
+) -> NDArray[np.uint8]:
+    """(N, *shape) bytes of the pictures of these names, converted once and memory-mapped.
+
+    Args:
+        name: of the dataset.
+        key: tells this conversion from others of the same files.
+        tree: the folder or archive of the pictures.
+        pictures: their names.
+        shape: (H, W, C) of a converted picture.
+        convert: from an opened picture to its bytes.
+    """
+
+    def blocks() -> Iterator[NDArray[np.uint8]]:
+        with ThreadPoolExecutor(THREADS) as pool:
+            for start in range(0, len(pictures), BLOCK):
+                names = pictures[start : start + BLOCK]
+                contents = [tree.read(one) for one in names]
+                yield np.stack(list(pool.map(decode, names, contents)))
+
+    def decode(one: str, content: bytes) -> NDArray[np.uint8]:
+        return _decode(f"{one} in {tree.root}", content, convert)
+
+    return stream_pictures(name, f"{tree.digest}-{key}", (len(pictures), *shape), blocks)
+
+
+def _decode(what: str, content: bytes, convert: Convert) -> NDArray[np.uint8]:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            return convert(image)
+    except DataError as error:
+        raise DataError(f"{what} {error}") from None
+    except UnidentifiedImageError:
+        raise DataError(f"{what} is not a picture; replace it with the published one") from None
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DataError(
+            f"{what} is damaged ({error}); replace it with the published one"
+        ) from error
+
+
+def resize(image: Image, size: int, mode: str = "RGB", box: Box | None = None) -> NDArray[np.uint8]:
+    """(size, size, C) bytes of the picture, or of a box of it, resized bilinearly."""
+    from PIL import Image as images
+
+    converted = image if image.mode == mode else on_white(image).convert(mode)
+    pixels = np.asarray(converted.resize((size, size), images.Resampling.BILINEAR, box))
+    return pixels[..., None] if pixels.ndim == 2 else pixels
+
+
+def on_white(image: Image) -> Image:
+    """The picture on a white background where it was transparent."""
+    from PIL import Image as images
+
+    if image.mode not in {"LA", "La", "RGBA", "RGBa"} and "transparency" not in image.info:
+        return image
+    over = image.convert("RGBA")
+    return images.alpha_composite(images.new("RGBA", over.size, "white"), over)
+
+
+def shrink(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    """(H, W) or (H, W, 3) bytes to (size, size, C), with the Lanczos filter of Locatello et al."""
+    from PIL import Image as images
+
+    picture = images.fromarray(np.ascontiguousarray(image))
+    pixels = np.asarray(picture.resize((size, size), images.Resampling.LANCZOS))
+    return pixels[..., None] if pixels.ndim == 2 else pixels
+
+
+def stream_pictures(
+    name: str,
+    digest: str,
+    shape: tuple[int, ...],
+    blocks: Callable[[], Iterable[NDArray[np.uint8]]],
+) -> NDArray[np.uint8]:
+    """A memory-mapped array of bytes, written block by block as it may be larger than memory.
+
+    It is stored in the cache as by `cached_arrays`, with the same guarantees.
+    """
+    file = cache_directory() / f"{name}-{digest}" / "images.npy"
+    images = _memory_map(file)
+    if images is not None:
+        return images
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(file.with_name(".lock")):
+        if _memory_map(file) is None:
+            write_atomically(file, lambda stream: _write(stream, name, shape, blocks()))
+            write_json(file.with_name("arrays.json"), ["images"])
+    images = _memory_map(file)
+    if images is None:
+        raise DataError(f"the copy of {name} in {file.parent} cannot be read back; delete it")
+    return images
+
+
+def _memory_map(file: Path) -> NDArray[np.uint8] | None:
+    """The array in a file, or None if it is missing or damaged."""
+    try:
+        return np.load(file, mmap_mode="c")
+    except (OSError, ValueError, EOFError):
+        return None
+
+
+def _write(
+    stream: IO[bytes], name: str, shape: tuple[int, ...], blocks: Iterable[NDArray[np.uint8]]
+) -> None:
+    header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(stream, header)
+    done = 0
+    with progress(shape[0], f"decoding {name}") as show:
+        for block in blocks:
+            stream.write(np.ascontiguousarray(block).data)
+            done += len(block)
+            show(done, "")
+    if done != shape[0]:
+        raise DataError(f"{name} gave {done:,} images where {shape[0]:,} were announced")
+
+
+def grid_or_table(
+    names: tuple[str, ...], sizes: tuple[int, ...], table: NDArray[np.integer]
+) -> Factors:
+    """The factors of examples with these (N, K) levels; without a table if they are the grid."""
+    grid = Factors(names, sizes)
+    complete = len(table) == math.prod(sizes)
+    if complete and np.array_equal(grid.levels_at(np.arange(len(table))), table):
+        return grid
+    return Factors(names, sizes, table.astype(np.uint8 if max(sizes) <= 256 else np.uint16))
+
+
+def number_levels(values: Sequence[Any] | NDArray[Any]) -> tuple[int, NDArray[np.int64]]:
+    """The number of distinct values, and (N,) the rank of each value among them."""
+    distinct, rank = np.unique(np.asarray(values), return_inverse=True)
+    return len(distinct), rank.astype(np.int64)
+
+
+def select_images(images: NDArray[np.uint8], keep: NDArray[np.int64]) -> Pixels:
+    """The images at these positions; a view of the file if the positions are consecutive."""
+    if len(keep) == keep[-1] - keep[0] + 1 and (np.diff(keep) == 1).all():
+        return Pixels(torch.from_numpy(images[keep[0] : keep[-1] + 1]))
+    return Pixels(torch.from_numpy(images[keep]))

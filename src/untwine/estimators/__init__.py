@@ -1,0 +1,1 @@
+"""What metrics share: checks, information, trees, classifiers, pretrained networks."""

@@ -1,0 +1,186 @@
+"""A run with a sample of its data, which every view is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from untwine.errors import IncompatibleError, ParameterError
+from untwine.explore.constants import MAX_CODE_VALUE
+from untwine.explore.memo import Memo
+from untwine.explore.model import SharedModel
+from untwine.explore.plane import DOT_SIDE, Plane
+from untwine.runs.directory import TrainedRun
+from untwine.scoring.latents import (
+    MAX_PIXELS,
+    SAMPLE_SIZE,
+    LatentDescription,
+    LatentStatistics,
+    describe_latents,
+    factor_shares,
+    sample_examples,
+)
+from untwine.tools.images import tiles_png, to_bytes
+
+MAX_MEMOS = 16  # results of a run that are memoised: more than there are
+MAX_MEMO_SEEDS = 4  # seeds whose draws from the prior are memoised
+
+
+class RunSample:
+    """A finished run and a sample of its data; results are computed on first use and memoised."""
+
+    def __init__(
+        self, trained: TrainedRun, *, name: str, examples: int = SAMPLE_SIZE, seed: int = 0
+    ) -> None:
+        self.trained, self.name = trained, name
+        self.data = trained.data
+        self.shared_model = SharedModel(trained)
+        self.index = sample_examples(self.data, examples, seed)
+        self.row_of = {int(index): row for row, index in enumerate(self.index)}
+        self.memo, self.memo_draws = Memo(MAX_MEMOS), Memo(MAX_MEMO_SEEDS)
+        flat = tuple(self.data.shape) == (2,)
+        self._plane = Plane(self.shared_model.take(self.index).numpy()) if flat else None
+
+    def code(self, index: int) -> NDArray[np.floating]:
+        """(D,) the code of an example, encoded with its batch of the sample if it is one group."""
+        if self.shared_model.layout.whole_batch and index in self.row_of:
+            return self.statistics().codes[self.row_of[index]]
+        return self.shared_model.encode(self.shared_model.take([index])[0], self._companions)
+
+    def _companions(self, count: int) -> Tensor:
+        return self.shared_model.take(np.resize(self.index, count))
+
+    def statistics(self) -> LatentStatistics:
+        """The codes, nats and clusters of the sample."""
+        return self.memo("statistics", lambda: self.shared_model.measure(self.index))
+
+    def factor_shares(self) -> NDArray[np.float64]:
+        """(D, K) shares of the factors' entropies that latents know; (D, 0) without factors."""
+        if self.data.factors is None:
+            return np.zeros((len(self.shared_model.layout.parts), 0))
+        return self.memo(
+            "factor shares", lambda: factor_shares(self.statistics().codes, self.sampled_levels())
+        )
+
+    def describe_latents(self) -> list[LatentDescription]:
+        """Every latent, the most informative first."""
+        factors = () if self.data.factors is None else self.data.factors.names
+        parts = self.shared_model.layout.parts
+        return describe_latents(self.statistics(), parts, self.factor_shares(), factors)
+
+    def sampled_levels(self) -> NDArray[np.int64]:
+        """(N, K) the factor levels of the sample."""
+        if self.data.factors is None:
+            return np.zeros((len(self.index), 0), np.int64)
+        return self.data.factors.levels_at(self.index)
+
+    def levels(self, index: int) -> dict[str, int]:
+        """The factor levels of an example, by factor."""
+        if self.data.factors is None:
+            return {}
+        levels = self.data.factors.levels_at(np.array([index]))[0].tolist()
+        return dict(zip(self.data.factors.names, levels, strict=True))
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether examples can be drawn as pictures."""
+        return self.shared_model.has_images or self._plane is not None
+
+    @property
+    def tile(self) -> list[int]:
+        """Height and width of an image in pictures; empty if there are no pictures."""
+        if self.shared_model.has_images:
+            return list(self.data.shape[1:])
+        return [DOT_SIDE, DOT_SIDE] if self.has_pictures else []
+
+    def choose_examples(self, count: int, seed: int) -> list[int]:
+        """Indices of distinct examples, chosen at random from the sample."""
+        rng = np.random.default_rng(check_seed(seed))
+        n = min(check_count(count, "examples"), len(self.index))
+        return rng.choice(self.index, n, replace=False).tolist()
+
+    def as_images(self, examples: NDArray[np.floating]) -> NDArray[np.uint8]:
+        """(N, *shape) examples as images (N, C, H, W)."""
+        return to_bytes(examples if self._plane is None else self._plane.dots(examples))
+
+    def row(self, examples: NDArray[np.floating]) -> bytes:
+        """(N, *shape) examples as a picture of one row."""
+        self.require_pictures()
+        return tiles_png(self.as_images(examples)[None])
+
+    def grid(self, codes: NDArray[np.floating]) -> bytes:
+        """(R, C, D) codes as a picture of R rows and C columns."""
+        parts = self.shared_model.each_decoded(codes.reshape(-1, codes.shape[-1]))
+        images = np.concatenate([self.as_images(part) for part in parts])
+        return tiles_png(images.reshape(*codes.shape[:2], *images.shape[1:]))
+
+    # Checks
+
+    def check_index(self, index: int) -> int:
+        """Return an index, if the data has it."""
+        require(
+            0 <= index < len(self.data),
+            f"the examples of this data are 0 to {len(self.data) - 1}; there is no {index}",
+        )
+        return index
+
+    def check_code(self, code: Sequence[float]) -> NDArray[np.float32]:
+        """Return (D,) a code as an array, if it fits the model."""
+        latents = len(self.shared_model.layout.parts)
+        require(
+            len(code) == latents, f"a code of this model has {latents} numbers, not {len(code)}"
+        )
+        fits = all(math.isfinite(value) and abs(value) <= MAX_CODE_VALUE for value in code)
+        require(
+            fits, f"the numbers of a code lie between -{MAX_CODE_VALUE:g} and {MAX_CODE_VALUE:g}"
+        )
+        return np.array(code, np.float32)
+
+    def require_latent(self, number: int) -> None:
+        """Refuse a number that is not of a latent."""
+        latents = len(self.shared_model.layout.parts)
+        require(0 <= number < latents, f"latents are 0 to {latents - 1}; there is no {number}")
+
+    def require_pictures(self) -> None:
+        """Refuse data that cannot be drawn."""
+        if not self.has_pictures:
+            raise IncompatibleError(
+                f"the examples of this data are {self.data.shape.numel()} numbers, which have no "
+                "picture; use the space and factors instead"
+            )
+
+    def require_clusters(self) -> int:
+        """Return the number of clusters; refuse a model without."""
+        if not self.shared_model.layout.clusters:
+            raise IncompatibleError("this model has no clusters; open one that has, such as gm-vae")
+        return self.shared_model.layout.clusters
+
+    def require_room(self, images: int) -> None:
+        """Refuse a picture of too many images."""
+        per_image = self.data.shape.numel() if self.shared_model.has_images else DOT_SIDE**2
+        require(
+            images * per_image <= MAX_PIXELS,
+            f"{images} images are too many for one picture; ask for fewer",
+        )
+
+
+def check_count(count: int, what: str) -> int:
+    """Return a count, if it is positive."""
+    require(count >= 1, f"the number of {what} must be at least 1, not {count}")
+    return count
+
+
+def check_seed(seed: int) -> int:
+    """Return a seed, if it is in range."""
+    require(0 <= seed < 2**63, f"a seed must be from 0 to {2**63 - 1}, not {seed}")
+    return seed
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise a `ParameterError` unless a condition holds."""
+    if not condition:
+        raise ParameterError(message)

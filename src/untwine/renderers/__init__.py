@@ -1,0 +1,1 @@
+"""What paints faces, rooms, a painting and outlines."""

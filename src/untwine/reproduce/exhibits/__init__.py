@@ -1,0 +1,1 @@
+"""Exhibits that several papers use."""

@@ -1,0 +1,121 @@
+"""The page of a reproduced table or figure, and the index of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from untwine.reproduce.claims import Verdict, assess_claim
+from untwine.reproduce.evidence import Evidence
+from untwine.reproduce.items import SCALES, STAND_IN_ENDING, Item, PreparedItem, all_items
+from untwine.reproduce.registry import render_entry
+from untwine.tools.files import read_json, write_bytes, write_json
+from untwine.tools.pages import Section, markdown, render, save_figures
+from untwine.tools.terminal import format_duration
+
+
+@dataclass(frozen=True)
+class Page:
+    """A written page, with what the terminal shows of it."""
+
+    path: Path
+    sections: Sequence[Section]
+    verdicts: Sequence[Verdict]
+
+
+def write_page(prepared: PreparedItem, *, quiet: bool = True) -> Page:
+    """Write the page of an item whose studies have been run.
+
+    index.html    the page, self-contained
+    figures/      the figures as SVG and PNG
+    results.md    the page as Markdown
+    results.json  the verdicts, which the index shows
+
+    Args:
+        prepared: the item with its studies.
+        quiet: hide the progress bar.
+    """
+    from matplotlib import rc_context
+
+    from untwine.tools.figures import STYLE
+
+    item, evidence = prepared.item, Evidence(prepared, quiet=quiet)
+    folder = page_folder(prepared)
+    with rc_context(STYLE):
+        sections = [section for entry in item.show for section in render_entry(evidence, entry)]
+        saved = save_figures(sections, folder, quiet=quiet)
+    verdicts = [assess_claim(evidence, claim) for claim in item.claims]
+    record = _page_record(prepared, evidence)
+    values = {"item": item, "verdicts": verdicts, "record": record, "sections": saved}
+    title = f"{item.address}: {item.title}"
+    write_bytes(folder / "index.html", render("reproduction.html", title=title, **values))
+    write_bytes(folder / "results.md", _page_markdown(item, saved, verdicts, record).encode())
+    write_json(folder / "results.json", {**record, "verdicts": [asdict(v) for v in verdicts]})
+    return Page(folder / "index.html", saved, verdicts)
+
+
+def page_folder(prepared: PreparedItem) -> Path:
+    """Return the folder of an item's page: PAPER/ITEM-SCALE next to its studies."""
+    study = next(iter(prepared.folders.values())).path
+    ending = STAND_IN_ENDING if study.name.endswith(STAND_IN_ENDING) else ""
+    item = prepared.item
+    return study.parent / item.paper.name / f"{item.name}-{prepared.scale}{ending}"
+
+
+def _page_record(prepared: PreparedItem, evidence: Evidence) -> dict[str, Any]:
+    """Return what a reader needs to repeat the reproduction."""
+    tables = [evidence.table(name) for name in prepared.folders]
+    stand_ins = page_folder(prepared).name.endswith(STAND_IN_ENDING)
+    command = f"untwine reproduce {prepared.item.address} --scale {prepared.scale}"
+    return {
+        "item": prepared.item.address,
+        "scale": prepared.scale,
+        "command": command + (" --stand-ins" if stand_ins else ""),
+        "data": "; ".join(dict.fromkeys(evidence.heading(name) for name in prepared.folders)),
+        "runs": len({run for table in tables for run in table["run"]}),
+        "seeds": max(int(table["seed"].nunique()) for table in tables),
+        "training": format_duration(evidence.seconds()),
+    }
+
+
+def _page_markdown(
+    item: Item, sections: Sequence[Section], verdicts: Sequence[Verdict], record: dict[str, Any]
+) -> str:
+    """Return the page as Markdown."""
+    claims = [
+        f"- {v.says}: **{v.verdict}** ({v.evidence})."
+        + (f" Published runs: {v.published}." if v.published else "")
+        for v in verdicts
+    ]
+    origin = (
+        f"`{record['command']}`: {record['runs']} runs, {_count_seeds(record['seeds'])}, "
+        f"{record['training']} of training on one core each; on {record['data']}."
+    )
+    parts = [f"## {item.address}: {item.title}", origin, "\n".join(claims)]
+    return "\n\n".join(filter(None, [*parts, *map(markdown, sections)])) + "\n"
+
+
+def _count_seeds(count: int) -> str:
+    return f"{count} seed{'s' if count > 1 else ''}"
+
+
+def write_index(out: Path) -> Path:
+    """Write a page that links to all pages written so far, with their verdicts."""
+    rows: list[dict[str, Any]] = []
+    for item in all_items():
+        folders = [
+            out / item.paper.name / f"{item.name}-{scale}{ending}"
+            for scale in SCALES
+            for ending in ("", STAND_IN_ENDING)
+        ]
+        pages = [
+            {**read_json(folder / "results.json"), "link": f"{folder.relative_to(out)}/index.html"}
+            for folder in folders
+            if (folder / "results.json").exists()
+        ]
+        rows.append({"item": item, "pages": pages})
+    file = out / "index.html"
+    write_bytes(file, render("reproductions.html", title="Reproductions", rows=rows, sections=[]))
+    return file

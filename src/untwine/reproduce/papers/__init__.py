@@ -1,0 +1,1 @@
+"""A folder per paper: its items, measures and exhibits."""

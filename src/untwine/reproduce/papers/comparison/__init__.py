@@ -1,0 +1,1 @@
+"""The quantitative comparison of constrained VAEs."""

@@ -1,0 +1,169 @@
+"""Tables and figures of the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from untwine.report import figures
+from untwine.report.study import by_data, restrict_to_data, restrict_to_values
+from untwine.reproduce.evidence import PUBLISHED_NAMES, Evidence
+from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread
+from untwine.reproduce.registry import exhibit
+from untwine.study import statistics
+from untwine.study.statistics import Table
+from untwine.tools.figures import panels
+from untwine.tools.pages import Section, file_name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@exhibit
+def by_model(evidence: Evidence, *, study: str, scores: Sequence[str] = ()) -> Iterator[Section]:
+    """Boxes of scores by model over the published runs, and a table of the means."""
+    ours = evidence.table(study)
+    scores = [s for s in scores or statistics.STANDARD_SCORES if s in ours]
+    published = _published_runs(evidence, ours)
+    yield Section(
+        "by-model",
+        "Scores by model",
+        f"On {evidence.heading(study)}. {_published_sentence(published)}",
+        figures.by_model(ours, scores, published),
+    )
+    yield _means_table(ours, ["model"], scores, published)
+
+
+@exhibit
+def by_dataset(
+    evidence: Evidence, *, study: str, scores: Sequence[str] = statistics.STANDARD_SCORES
+) -> Iterator[Section]:
+    """The mean of the scores by dataset and model, then the published one."""
+    ours = evidence.table(study)
+    names = [s for s in scores if s in ours]
+    yield by_data(ours, names)
+    if evidence.published is not None:
+        theirs = by_data(evidence.published, [s for s in names if s in evidence.published])
+        yield Section("by-data-published", "Published runs", theirs.sentence, theirs.figure)
+
+
+@exhibit
+def by_value(
+    evidence: Evidence, *, study: str, scores: Sequence[str], models: Sequence[str] = ()
+) -> Iterator[Section]:
+    """Scores by the parameter that each model varies, over the published runs.
+
+    With one dataset, a panel for each model; with several, a panel for each dataset.
+    """
+    ours = evidence.table(study)
+    ours = ours[ours["model"].isin(models)] if models else ours
+    published = _published_runs(evidence, ours)
+    several = ours["data"].nunique() > 1
+    names = [s for s in scores if s in ours]
+    for score in names:
+        draw = _dataset_panels if several else figures.by_value
+        yield Section(
+            file_name("by-value", score),
+            f"{score} by parameter value",
+            f"On {evidence.heading(study)}. Mean and standard deviation over seeds. "
+            + _published_sentence(published),
+            draw(ours, score, published),
+        )
+    by = ["data", "model", "value"] if several else ["model", "value"]
+    yield _means_table(ours, by, names, published)
+
+
+def _dataset_panels(ours: Table, score: str, published: Table | None) -> Figure:
+    """Draw a panel for each dataset with a curve for each model."""
+    names = list(dict.fromkeys(ours["data"]))
+    figure, axes = panels(len(names))
+    for axis, name in zip(axes, names, strict=True):
+        if published is not None and score in published:
+            theirs = published[published["data"].map(_format_key) == _format_key(name)]
+            for _, group in theirs.groupby("model", sort=False):
+                figures.curve(axis, group, score, figures.PUBLISHED_COLOUR, "published", {})
+        for model, group in ours[ours["data"] == name].groupby("model", sort=False):
+            figures.curve(axis, group, score, None, str(model), {})
+        axis.set_title(str(name))
+    axes[0].set_ylabel(score)
+    axes[0].legend(fontsize=7, frameon=False)
+    return figure
+
+
+@exhibit
+def by_seed(
+    evidence: Evidence, *, study: str, scores: Sequence[str], models: Sequence[str] = ()
+) -> Iterator[Section]:
+    """Scores of single runs: the spread over the seeds of a setting, then the published one."""
+    ours = evidence.table(study)
+    ours = ours[ours["model"].isin(models)] if models else ours
+    names = [s for s in scores if s in ours]
+    yield Section(
+        "by-seed",
+        "Scores by seed",
+        f"On {evidence.heading(study)}. A dot for each run, a bar for the mean of a setting.",
+        figures.by_seed(ours, names),
+    )
+    published = _published_runs(evidence, ours)
+    if published is not None:
+        yield Section(
+            "by-seed-published",
+            "Published runs",
+            "Fifty seeds per setting.",
+            figures.by_seed(published, [s for s in names if s in published]),
+        )
+
+
+def _published_runs(evidence: Evidence, ours: Table) -> Table | None:
+    """Return the published runs on our datasets with our parameter values."""
+    if evidence.published is None:
+        return None
+    theirs = restrict_to_data(evidence.published, ours)
+    return restrict_to_values(theirs[theirs["model"].isin(ours["model"])], ours)
+
+
+def _published_sentence(published: Table | None) -> str:
+    if published is None:
+        return "The published runs are not in the data directory."
+    data = ", ".join(map(str, published["data"].unique()))
+    return f"Grey: the published runs with our parameter values, on {data}."
+
+
+def _means_table(
+    ours: Table, by: list[str], scores: Sequence[str], published: Table | None
+) -> Section:
+    """Return a table of the mean of each score by group, next to the published mean."""
+    rows: list[tuple[str, ...]] = []
+    for key, group in ours.groupby(by, sort=False):
+        theirs = published
+        for name, value in zip(by, key, strict=True):
+            theirs = (
+                None
+                if theirs is None
+                else theirs[theirs[name].map(_format_key) == _format_key(value)]
+            )
+        cells = [(_format_mean(theirs, score), mean_and_spread(group[score])) for score in scores]
+        rows.append((*map(_format_key, key), *(cell for pair in cells for cell in pair)))
+    header = [word for score in scores for word in (f"{score}, published", "ours")]
+    return Section(
+        "means-by-" + "-".join(by),
+        f"Means by {' and '.join(by)}",
+        "Ours: mean ± standard deviation over runs.",
+        header=(*by, *header),
+        rows=tuple(rows),
+    )
+
+
+def _format_mean(rows: Table | None, score: str) -> str:
+    if rows is None or score not in rows or rows[score].isna().all():
+        return MISSING
+    return f"{rows[score].mean():.3f}"
+
+
+def _format_key(value: object) -> str:
+    """Return a number at its shortest, 1 for 1.0, or a dataset by its published name."""
+    number = statistics.number(value)
+    if number == number:
+        return f"{number:g}"
+    name = str(value).partition("(")[0]
+    return PUBLISHED_NAMES.get(name, name)

@@ -1,0 +1,1 @@
+"""Models made of parts of several papers."""

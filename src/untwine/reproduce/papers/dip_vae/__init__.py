@@ -1,0 +1,1 @@
+"""DIP-VAE (Kumar et al., 2018)."""

@@ -1,0 +1,1 @@
+"""InteL-VAE (Miao et al., 2022)."""

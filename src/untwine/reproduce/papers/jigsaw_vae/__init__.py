@@ -1,0 +1,1 @@
+"""Jigsaw-VAE (Taghanaki et al., 2020)."""

@@ -1,0 +1,1 @@
+"""UG-VAE (Peis et al., 2020)."""

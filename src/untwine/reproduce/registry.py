@@ -1,0 +1,83 @@
+"""Exhibits and measures by name.
+
+An exhibit is a function of the evidence and of parameters in a paper's file; it yields sections of
+the page. A measure is a function of a trained run and of parameters; it returns numbers, which are
+stored in the run's `measures.json` and become columns of the study's table. Both live in
+`exhibits/` or in the folder of their paper and are named after their function, with hyphens.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from untwine.errors import UnknownNameError, UntwineError
+from untwine.runs.directory import open_run
+from untwine.schema import unknown_name
+from untwine.tools.files import read_json, write_json
+
+if TYPE_CHECKING:
+    from untwine.tools.pages import Section
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+PACKAGES = ("untwine.reproduce.exhibits", "untwine.reproduce.papers")
+
+
+class NamedFunctions:
+    """Functions of one kind by name; an instance is the decorator that registers them."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._functions: dict[str, Callable[..., Any]] = {}
+
+    def __call__(self, function: Function) -> Function:
+        name = function.__name__.replace("_", "-")
+        if name in self._functions:
+            raise UntwineError(f"a second {self.kind} is named {name}; choose another name")
+        self._functions[name] = function
+        return function
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        import_functions()
+        if name not in self._functions:
+            raise UnknownNameError(unknown_name(self.kind, name, self._functions))
+        return self._functions[name]
+
+
+exhibit = NamedFunctions("exhibit")
+measure = NamedFunctions("measure")
+
+
+def import_functions() -> None:
+    """Import every module that may hold exhibits and measures."""
+    for package in map(importlib.import_module, PACKAGES):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
+def render_entry(evidence: object, entry: Mapping[str, Any]) -> Iterator[Section]:
+    """Yield the sections of one entry of an item's `show`."""
+    for name, params in entry.items():
+        yield from exhibit[name](evidence, **(params or {}))
+
+
+def measure_run(
+    path: Path, name: str, params: Mapping[str, Any], label: str = ""
+) -> dict[str, float]:
+    """Measure the run in a directory, or read the stored values of the same measure.
+
+    Returns:
+        columns `LABEL.KEY`; the label defaults to the name of the measure.
+    """
+    function, label = measure[name], label or name
+    asked = json.loads(json.dumps({"measure": name, **params}))
+    file = path / "measures.json"
+    stored = read_json(file) if file.exists() else {}
+    if stored.get(label, {}).get("asked") != asked:
+        stored[label] = {"asked": asked, "values": function(open_run(path), **params)}
+        write_json(file, stored)
+    return {f"{label}.{key}": float(value) for key, value in stored[label]["values"].items()}

@@ -1,0 +1,1 @@
+"""A run is a directory: train it, open it, describe it."""

@@ -1,0 +1,199 @@
+"""Train a run in its directory, or resume it."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save as save_tensors
+
+import untwine
+from untwine.data.opening import load_dataset
+from untwine.errors import ParameterError, RunError
+from untwine.runs.directory import TrainedRun, is_finished, open_run, read_record, read_spec
+from untwine.runs.states import contiguous_copies, latest_state, list_states, save_state, state_step
+from untwine.spec import Run, build_model, plan
+from untwine.tools.compute import limit_threads, pick_device
+from untwine.tools.files import sha256, write_bytes, write_json
+from untwine.tools.process import lock_directory, stop_requested
+from untwine.tools.terminal import warn
+from untwine.train import Compile, Row, State, fit
+from untwine.vae import VAE
+
+
+def run(
+    spec: Run,
+    out: str | Path = "runs",
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    compile: Compile = "auto",
+    checkpoint_every: int = 1000,
+    quiet: bool = False,
+) -> Path:
+    """Train a run in its directory below `out`, or resume it; a finished run is skipped.
+
+    A resumed run keeps the device, the threads and the compilation with which it was started, and
+    ends with the weights and the history it would have had without the interruption.
+
+    Returns:
+        the run's directory
+    """
+    path = Path(out) / spec.directory
+    if is_finished(path):
+        require_same(path, spec)
+        return path
+    data = load_dataset(spec.data)
+    model = build_model(spec, data, latent=spec.latent, seed=spec.seed, batch=spec.batch)
+    data.batches(spec.batch, spec.seed, pick_device(device))  # refuses a batch too large
+    path.mkdir(parents=True, exist_ok=True)
+    with lock_directory(path), stop_requested() as stop:
+        if is_finished(path):  # by another process, in the meantime
+            return path
+        how = prepare_or_resume(path, spec, device, threads, compile)
+        resume = latest_state(path / "states", warn)
+        began = time.monotonic() - (resume[1]["seconds"] if resume else 0)
+        with limit_threads(how["threads"]), mention_checkpoint(path):
+            history = fit(
+                model,
+                data,
+                steps=spec.steps,
+                batch=spec.batch,
+                lr=spec.lr,
+                seed=spec.seed,
+                device=how["device"],
+                compile=how["compile"],
+                resume=resume,
+                checkpoint=lambda state: save_progress(path, state, time.monotonic() - began),
+                checkpoint_every=checkpoint_every,
+                stop=stop,
+                quiet=quiet,
+            )
+        finish_run(path, spec, model, history, time.monotonic() - began)
+    return path
+
+
+def train_run(
+    model: str,
+    data: str,
+    out: str | Path = "runs",
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    compile: Compile = "auto",
+    checkpoint_every: int = 1000,
+    quiet: bool = False,
+    **numbers_and_settings: Any,
+) -> TrainedRun:
+    """Plan a run, train or resume it, and open it: `plan`, `run` and `open_run` in one call.
+
+    Takes the keywords of `plan` (network, likelihood, latent, steps, batch, lr, seed, and the
+    parameters of the pieces) and of `run`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as out:
+    ...     trained = train_run("vae", "sprites(size=16)", out, steps=10, quiet=True)
+    >>> trained.spec.steps, trained.history[-1]["step"]
+    (10, 10)
+    """
+    spec = plan(model, data, **numbers_and_settings)
+    options = {"device": device, "threads": threads, "compile": compile, "quiet": quiet}
+    return open_run(run(spec, out, checkpoint_every=checkpoint_every, **options))
+
+
+def prepare_or_resume(
+    path: Path, spec: Run, device: str, threads: int | None, compile: Compile
+) -> dict[str, Any]:
+    """How the run is computed: as it was started, or as asked for now."""
+    file = path / "run.json"
+    asked = {
+        "device": str(pick_device(device)),
+        "threads": threads or torch.get_num_threads(),
+        "compile": compile,
+    }
+    if not file.exists():
+        write_json(file, {"spec": spec.to_json(), "how": asked, "versions": versions()})
+        return asked
+    require_same(path, spec)
+    record = read_record(path)
+    how = record["how"]
+    if record["versions"] != versions():
+        warn(f"{path} was started with {record['versions']}; rounding may differ from there")
+    if how != asked:
+        warn(f"{path} is resumed with the settings it was started with: {how}")
+    try:
+        pick_device(how["device"])
+    except ParameterError:
+        raise RunError(
+            f"{path} was started on {how['device']}, which this machine lacks; resume it where it "
+            "was started, or start it again with another --out"
+        ) from None
+    return how
+
+
+def versions() -> dict[str, str]:
+    """What rounding depends on besides the machine."""
+    return {
+        "untwine": untwine.__version__,
+        "torch": torch.__version__,
+        "python": sys.version.split()[0],
+    }
+
+
+def require_same(path: Path, spec: Run) -> None:
+    """Refuse a directory whose run.json is not that of this run."""
+    if read_spec(path).hash != spec.hash:
+        raise RunError(f"{path / 'run.json'} describes another run; move the directory away")
+
+
+@contextlib.contextmanager
+def mention_checkpoint(path: Path) -> Iterator[None]:
+    """Add to an error which checkpoint is kept."""
+    try:
+        yield
+    except RunError as error:
+        checkpoints = list_states(path / "states")
+        where = (
+            f"; the checkpoint of step {state_step(checkpoints[0])} is kept in {path}"
+            if checkpoints
+            else ""
+        )
+        raise RunError(f"{error}{where}") from None
+
+
+def save_progress(path: Path, state: State, seconds: float) -> None:
+    """Write the state of a run that was computed for so many seconds."""
+    tensors, facts = state.pack()
+    save_state(path / "states", state.step, tensors, {**facts, "seconds": seconds})
+
+
+def finish_run(path: Path, spec: Run, model: VAE, history: list[Row], seconds: float) -> None:
+    """Write what came out; a run that has its done.json is finished."""
+    content = save_tensors(contiguous_copies(model.state_dict()))
+    write_bytes(path / "model.safetensors", content)
+    write_bytes(path / "history.csv", _csv(history).encode())
+    done = {
+        "hash": spec.hash,
+        "weights": sha256(content),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 1),
+    }
+    write_json(path / "done.json", done)
+    shutil.rmtree(path / "states", ignore_errors=True)
+
+
+def _csv(history: list[Row]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, history[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(history)
+    return text.getvalue()

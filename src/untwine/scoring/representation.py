@@ -1,0 +1,275 @@
+"""What metrics may ask for: of a model on its data, or of codes from anywhere.
+
+The attributes have the names of the metrics' positional arguments. A method takes those of a
+metric's parameters that it names.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from untwine.data.dataset import Dataset
+from untwine.errors import DataError, IncompatibleError, ParameterError
+from untwine.records import Batch
+from untwine.scoring.latents import BatchStatistics, LatentStatistics, batch_statistics, combine
+from untwine.tools.compute import derive_seed, pick_device, retain_freed_memory, seeded
+from untwine.tools.deprecated import renamed_keywords
+from untwine.tools.progress import progress
+from untwine.vae import VAE
+
+ENCODE_CHUNK = 512  # examples encoded at a time; a run is scored in batches as it was trained
+MAX_PIXELS = 2**26  # of images kept in memory for one metric
+MAX_WEIGHTED = 512  # examples whose likelihood is estimated by importance sampling
+GROUP_SIZE = 128  # images in a batch that shares a level, and
+GROUPS_PER_FACTOR = 100  # batches for each factor, as in Peis et al., 2020
+Floats = NDArray[np.floating]
+Levels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CodeArrays:
+    """Codes of any origin, with what is known about them."""
+
+    codes: NDArray[Any]  # (N, D)
+    factors: NDArray[Any] | None = None  # (N, K)
+    test_codes: NDArray[Any] | None = None
+    test_factors: NDArray[Any] | None = None
+    others: Sequence[NDArray[Any]] = ()  # codes of other models for the same examples
+
+    @property
+    def sampled_codes(self) -> NDArray[Any]:
+        return self.codes
+
+    @property
+    def several_codes(self) -> list[NDArray[Any]]:
+        return [self.codes, *self.others]
+
+    @property
+    def several_kl(self) -> None:
+        return None
+
+    def has(self, need: str) -> bool:
+        """Whether a metric that asks for this can be computed."""
+        if need.startswith("several_"):
+            return bool(self.others)
+        return hasattr(self, need) and not (need == "factors" and self.factors is None)
+
+
+def split_indices(data: Dataset, n: int, held: int, seed: int) -> tuple[Levels, Levels]:
+    """Positions of n random examples, and of others to test on: none is in both.
+
+    Of data with many more examples than that, both are drawn anew, and what was drawn twice is
+    drawn again; of less, a third is set apart first. Within one part an example may come twice.
+    """
+    rng = np.random.default_rng(seed)
+    if len(data) >= 10 * (n + held):
+        first = data.sample_indices(n, rng)
+        others = data.sample_indices(2 * held, np.random.default_rng(derive_seed(seed, 1)))
+        return first, others[~np.isin(others, first)][:held]
+    apart = np.random.default_rng(derive_seed(seed, 1)).permutation(len(data))
+    third = max(1, len(data) // 3)
+    return rng.choice(apart[third:], n), rng.choice(apart[:third], held)
+
+
+class Representation:
+    """A model on a sample of its data. Everything is computed on first use and kept."""
+
+    @renamed_keywords(n="n_examples")
+    def __init__(
+        self,
+        model: VAE,
+        data: Dataset,
+        *,
+        n_examples: int = 10_000,
+        seed: int = 0,
+        device: str = "auto",
+        quiet: bool = True,
+        chunk: int = ENCODE_CHUNK,
+    ) -> None:
+        if n_examples < 2:
+            raise ParameterError(f"an evaluation needs at least 2 examples, not {n_examples}")
+        retain_freed_memory()
+        self.device = pick_device(device)
+        self.model = model.to(self.device)
+        self.data = data.to(self.device)
+        self.seed, self.quiet, self.chunk = seed, quiet, chunk
+        self.index, self.test_index = split_indices(data, n_examples, max(2, n_examples // 2), seed)
+
+    def has(self, need: str) -> bool:
+        """Whether a metric that asks for this can be computed."""
+        of_factors = need in {"factors", "test_factors", "batch_codes", "batch_levels"}
+        return hasattr(type(self), need) and not (of_factors and self.data.factors is None)
+
+    @functools.cached_property
+    def codes(self) -> Floats:
+        """(N, D') the representation of every example."""
+        return self._each(self.index, "encoding", self.model.encode)
+
+    @functools.cached_property
+    def test_codes(self) -> Floats:
+        """(N / 2, D') the representation of other examples."""
+        return self._each(self.test_index, "encoding", self.model.encode)
+
+    @functools.cached_property
+    def sampled_codes(self) -> Floats:
+        """(N, D') a draw from the posterior of every example, through the mapping."""
+        with seeded(derive_seed(self.seed, 2)):
+            return self._each(self.index, "sampling codes", self.model.sample_codes)
+
+    @functools.cached_property
+    def factors(self) -> Levels:
+        """(N, K) the levels of every example's factors."""
+        return self._levels(self.index)
+
+    @functools.cached_property
+    def test_factors(self) -> Levels:
+        return self._levels(self.test_index)
+
+    @functools.cached_property
+    def images(self) -> Floats:
+        """(M, *shape) the first examples, as many as fit in memory."""
+        return self._each(self._some, "drawing", lambda x: x)
+
+    @functools.cached_property
+    def reconstructions(self) -> Floats:
+        """(M, *shape) what the model makes of `images`."""
+        if len(self._some) < len(self.index):  # a code may depend on what it is encoded with
+            return self._each(self._some, "decoding", self.model.reconstruct)
+        codes = torch.from_numpy(self.codes)
+        return self._chunks(len(codes), "decoding", lambda rows, _: self.model.decode(codes[rows]))
+
+    @functools.cached_property
+    def samples(self) -> Floats:
+        """(M, *shape) what the model draws from its own prior."""
+        draw = functools.partial(self.model.sample, self.chunk)
+        parts = [
+            draw(seed=derive_seed(self.seed, start)).cpu().numpy()
+            for start in range(0, len(self._some), self.chunk)
+        ]
+        return np.concatenate(parts)[: len(self._some)]
+
+    @functools.cached_property
+    def assignments(self) -> Levels:
+        """(N,) the cluster of every example, for models that have clusters."""
+        return self._each(self.index, "assigning", self.model.assign).astype(np.int64)
+
+    @functools.cached_property
+    def elbos(self) -> Floats:
+        """(M / chunk,) the evidence lower bound in nats, averaged over each chunk."""
+        with seeded(derive_seed(self.seed, 3)):
+            each = self._each(self._some, "bounding", lambda x: self.model.elbo(x).expand(len(x)))
+        return each[:: self.chunk]
+
+    def log_weights(self, draws: int) -> Floats:
+        """(M, draws) logarithms of importance weights, whose mean estimates the likelihood."""
+        weigh = functools.partial(self.model.log_weights, samples=draws)
+        with seeded(derive_seed(self.seed, 4)):
+            return self._each(self._some[:MAX_WEIGHTED], "weighing", weigh)
+
+    @property
+    def batch_codes(self) -> Floats:
+        """(K, M, D) what M batches, each of one level of a factor, share, for every factor."""
+        return self._batches[0]
+
+    @property
+    def batch_levels(self) -> Levels:
+        """(K, M) the level of each batch."""
+        return self._batches[1]
+
+    @functools.cached_property
+    def latents(self) -> LatentStatistics:
+        """How much each latent says of the first examples, as many as fit in memory."""
+        index, parts = self._some, list[BatchStatistics]()
+        with progress(len(index), "measuring", quiet=self.quiet) as show:
+            for first, start, stop in self._spans(len(index)):
+                batch = Batch(self._take(index[first:stop], start))
+                with seeded(derive_seed(self.seed, 5, start)):
+                    part = batch_statistics(self.model, batch)
+                parts.append(part.without_first(start - first))
+                show(stop, "")
+        return combine(parts)
+
+    @property
+    def kl(self) -> Floats:
+        """(D,) how much each latent says, in nats; see `scoring.latents`."""
+        return self.latents.nats
+
+    def encode_levels(self, levels: Levels) -> Floats:
+        """(n, K) levels of all factors to the (n, D') codes of images that have them."""
+        if self.data.factors is None or self.data.factors.table is not None:
+            raise IncompatibleError("fresh draws need data in which every combination occurs once")
+        index = np.asarray(np.ravel_multi_index(tuple(levels.T), self.data.factors.sizes))
+        return self._each(index.astype(np.int64), "encoding", self.model.encode)
+
+    @property
+    def _some(self) -> Levels:
+        return self.index[: max(2, MAX_PIXELS // self.data.shape.numel())]
+
+    def _levels(self, index: Levels) -> Levels:
+        if self.data.factors is None:
+            raise DataError("this data has no factors to score against")
+        return self.data.factors.levels_at(index)
+
+    @functools.cached_property
+    def _batches(self) -> tuple[Floats, Levels]:
+        factors = self.data.factors
+        if factors is None:
+            raise DataError("this data has no factors that batches could share")
+        rng = np.random.default_rng(self.seed)
+        levels = rng.permuted(
+            np.stack([np.arange(GROUPS_PER_FACTOR) % size for size in factors.sizes]), axis=1
+        )
+        index = np.stack(
+            [
+                factors.sample_indices(GROUP_SIZE, rng, fixed={k: int(level)})
+                for k, row in enumerate(levels)
+                for level in row
+            ]
+        )
+        codes = [
+            self.model.encode_group(self._take(batch, position)).cpu().numpy()
+            for position, batch in enumerate(index)
+        ]
+        return np.stack(codes).reshape(*levels.shape, -1), levels
+
+    def _take(self, index: Levels, position: int) -> torch.Tensor:
+        """Images; what is random in them depends on the position alone, so they are the same."""
+        with seeded(derive_seed(self.seed, position)):
+            return self.data.take(torch.from_numpy(index).to(self.device))
+
+    def _each(
+        self, index: Levels, label: str, function: Callable[[torch.Tensor], torch.Tensor]
+    ) -> NDArray[Any]:
+        """A function of the examples at these positions."""
+        return self._chunks(
+            len(index), label, lambda rows, start: function(self._take(index[rows], start))
+        )
+
+    @torch.no_grad()
+    def _chunks(
+        self, n: int, label: str, function: Callable[[slice, int], torch.Tensor]
+    ) -> NDArray[Any]:
+        """A function of rows, and of where they begin, for n rows in chunks of one size.
+
+        The last chunk reaches back for that, as some codes depend on it.
+        """
+        parts: list[NDArray[Any]] = []
+        with progress(n, label, quiet=self.quiet) as show:
+            for first, start, stop in self._spans(n):
+                made = function(slice(first, stop), start)
+                parts.append(made.cpu().numpy()[start - first :])
+                show(stop, "")
+        return np.concatenate(parts)
+
+    def _spans(self, n: int) -> Iterator[tuple[int, int, int]]:
+        """(first, start, stop) of chunks of one size; the last reaches back before its start."""
+        for start in range(0, n, self.chunk):
+            stop = min(start + self.chunk, n)
+            yield max(0, stop - self.chunk), start, stop

@@ -1,0 +1,410 @@
+"""Scores of a model on data."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from untwine.data.dataset import Dataset
+from untwine.errors import DataError, IncompatibleError, ParameterError, UntwineError
+from untwine.registry import Choice, Entry
+from untwine.registry import metrics as metric_registry
+from untwine.runs.directory import TrainedRun, open_run, read_scores, value_name
+from untwine.schema import Value
+from untwine.scoring.representation import CodeArrays, Representation
+from untwine.spec import Settings
+from untwine.tools.deprecated import renamed_keywords
+from untwine.tools.files import write_json
+from untwine.tools.process import lock_directory
+from untwine.tools.progress import progress
+from untwine.tools.terminal import warn
+from untwine.vae import VAE
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Subject = Representation | CodeArrays
+Names = Iterable[str] | str | None
+
+
+@dataclass(frozen=True)
+class Score:
+    """The values of one metric, beside those of reference codes on the same factors."""
+
+    values: dict[str, float]  # the headline first
+    references: dict[str, dict[str, float]] = field(default_factory=dict)
+    spread: dict[str, float] = field(default_factory=dict)  # standard deviation over seeds
+
+    @property
+    def value(self) -> float:
+        """The headline value: the first."""
+        return next(iter(self.values.values()))
+
+    def __float__(self) -> float:
+        return self.value
+
+
+class Scores(dict[str, Score]):
+    """Scores by metric.
+
+    >>> scores = Scores({"mig": Score({"mig": 0.5}, {"perfect": {"mig": 1.0}})})
+    >>> float(scores["mig"]), scores.to_frame().loc["mig"].to_dict()
+    (0.5, {'value': 0.5, 'perfect': 1.0})
+    """
+
+    def to_frame(self) -> DataFrame:
+        """A row per value, with the values of the reference codes and the spread as columns."""
+        import pandas as pd
+
+        rows = {
+            value_name(metric, key): {
+                "value": value,
+                **{kind: other[key] for kind, other in score.references.items() if key in other},
+                **({"spread": score.spread[key]} if key in score.spread else {}),
+            }
+            for metric, score in self.items()
+            for key, value in score.values.items()
+        }
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def metric_needs(entry: Entry) -> list[str]:
+    """What a metric asks for: the names of its positional arguments."""
+    return [
+        p.name
+        for p in inspect.signature(entry.function).parameters.values()
+        if p.kind is p.POSITIONAL_OR_KEYWORD
+    ]
+
+
+def applicable(subject: Subject) -> list[str]:
+    """The metrics that can be computed for this."""
+    return [
+        name
+        for name, entry in metric_registry.items()
+        if all(map(subject.has, metric_needs(entry)))
+    ]
+
+
+def reference_codes(
+    factors: ArrayLike, test_factors: ArrayLike | None = None, *, seed: int = 0
+) -> dict[str, CodeArrays]:
+    """Codes to compare with: the factors themselves, a rotation of them, and noise."""
+    from untwine.estimators.arrays import (
+        check,  # imports all metrics, which nothing else here needs
+    )
+
+    rng = np.random.default_rng(seed)
+    n = len(np.asarray(factors))
+    every = factors if test_factors is None else np.concatenate([factors, test_factors])
+    _, f = check(every, every)
+    standard = (f - f.mean(0)) / f.std(0)
+    rotation = cosine_rotation(f.shape[1])
+    codes = {
+        "perfect": standard,
+        "rotated": standard @ rotation,
+        "random": rng.standard_normal(f.shape),
+    }
+    if f.shape[1] == 1:
+        del codes["rotated"]  # one factor cannot be turned
+    if test_factors is None:
+        return {kind: CodeArrays(z, f) for kind, z in codes.items()}
+    return {kind: CodeArrays(z[:n], f[:n], z[n:], f[n:]) for kind, z in codes.items()}
+
+
+def cosine_rotation(k: int) -> NDArray[np.float64]:
+    """(k, k) an orthogonal matrix in which every axis has a part of every other.
+
+    The cosine transform: a turn by 45 degrees for two factors.
+    """
+    at, of = np.meshgrid(np.arange(k) + 0.5, np.arange(k))
+    return np.cos(np.pi * at * of / k) * np.where(of, np.sqrt(2 / k), np.sqrt(1 / k))
+
+
+def score(subject: Subject, choice: Choice) -> Score:
+    """One metric of one representation, beside the reference codes where it compares with factors.
+
+    References are given for metrics that need no more than codes and factors.
+    """
+    values, entry = compute(subject, choice), metric_registry[choice.name]
+    if not _has_references(entry):
+        return Score(values)
+    test = subject.test_factors if "test_factors" in metric_needs(entry) else None
+    factors = subject.factors
+    assert factors is not None
+    return Score(values, _references(_without_fresh_draws(choice), factors, test))
+
+
+_REFERENCES: dict[str, dict[str, dict[str, float]]] = {}  # the same for every run on the same rows
+
+
+def _references(
+    choice: Choice, factors: ArrayLike, test: ArrayLike | None
+) -> dict[str, dict[str, float]]:
+    """What reference codes score, computed once for the same factors."""
+    rows = [np.ascontiguousarray(part) for part in (factors, test) if part is not None]
+    total = hashlib.sha256(json.dumps(choice.to_json()).encode())
+    for part in rows:
+        total.update(f"{part.shape}{part.dtype}".encode())
+        total.update(part.tobytes())
+    key = total.hexdigest()
+    if key not in _REFERENCES:
+        _REFERENCES[key] = {}
+        for kind, code in reference_codes(factors, test).items():
+            with contextlib.suppress(UntwineError):  # what suits the codes need not suit these
+                _REFERENCES[key][kind] = compute(code, choice)
+    return {kind: dict(values) for kind, values in _REFERENCES[key].items()}
+
+
+def _has_references(entry: Entry) -> bool:
+    asked = set(metric_needs(entry))
+    return {"codes", "factors"} <= asked <= {"codes", "factors", "test_codes", "test_factors"}
+
+
+def _without_fresh_draws(choice: Choice) -> Choice:
+    """The same metric without fresh draws, which reference codes do not have."""
+    fresh = choice.params.get("draws") == "fresh"
+    return replace(choice, params={**choice.params, "draws": "rows"}) if fresh else choice
+
+
+def compute(subject: Subject, choice: Choice) -> dict[str, float]:
+    """The values of one metric by name."""
+    entry = metric_registry[choice.name]
+    result = entry.function(*_inputs(subject, choice), **choice.params)
+    return result if isinstance(result, dict) else {entry.name: result}
+
+
+def _inputs(subject: Subject, choice: Choice) -> list[Any]:
+    """What a metric asks for, in order."""
+    if choice.params.get("draws") == "fresh":
+        if not isinstance(subject, Representation) or subject.data.factors is None:
+            raise IncompatibleError(
+                f"{choice.name} with fresh draws needs a model on data with factors; "
+                "draws=rows takes the given rows"
+            )
+        return [subject.encode_levels, subject.data.factors.sizes]
+    asked = metric_needs(metric_registry[choice.name])
+    for name in asked:
+        if not subject.has(name):
+            raise DataError(
+                f"there are no {name.replace('_', ' ')} here, which {choice.name} needs"
+            )
+    return [_resolve_need(getattr(subject, name), choice) for name in asked]
+
+
+def _resolve_need(value: Any, choice: Choice) -> Any:
+    """An attribute as it is; a method called with those of the metric's numbers that it names."""
+    if not inspect.ismethod(value):
+        return value
+    return value(**{name: choice.params[name] for name in inspect.signature(value).parameters})
+
+
+def choose_metrics(names: Names, subject: Subject, settings: Settings) -> list[Choice]:
+    """The metrics of these names with their settings.
+
+    None means all that apply and take no more than seconds; "all" means also the slow ones and
+    every variant.
+    """
+    parsed = [metric_registry.parse(name) for name in _metric_names(names, subject)]
+    if not parsed:
+        raise ParameterError("no metric is named; write --metrics mig, or leave it out for all")
+    settings.check({entry.name: entry for entry, _ in parsed}.values())
+    choices = [
+        metric_registry.choose(entry.name, **{**params, **settings.params_of(entry)})
+        for entry, params in parsed
+    ]
+    for label, count in Counter(map(metric_registry.label, choices)).items():
+        if count > 1:
+            raise ParameterError(
+                f"{label} is asked for {count} times, with numbers that no name tells apart; "
+                "score them one after the other"
+            )
+    return choices
+
+
+def _metric_names(names: Names, subject: Subject) -> list[str]:
+    if names is None:
+        names = applicable(subject)
+        return [name for name in names if not metric_registry[name].metadata.get("slow")]
+    if names == "all":
+        return [name for base in applicable(subject) for name in with_variants(base)]
+    return [names] if isinstance(names, str) else list(names)
+
+
+def with_variants(name: str) -> list[str]:
+    """The metric and its variants: `sap`, `sap[svm]`, ..."""
+    variants = metric_registry[name].metadata.get("variants", {})
+    return [name, *(f"{name}[{variant}]" for variant in variants)]
+
+
+def each_score(
+    subject: Subject, choices: Sequence[Choice], *, strict: bool, quiet: bool = True
+) -> Iterator[tuple[Choice, Score]]:
+    """One score after another; unless strict, one that is refused is skipped with a warning.
+
+    What a model cannot give, such as clusters, is left out without a word.
+    """
+    with progress(len(choices), "scoring", quiet=quiet) as show:
+        for done, choice in enumerate(choices):
+            show(done, metric_registry.label(choice))
+            try:
+                yield choice, score(subject, choice)
+            except IncompatibleError:
+                if strict:
+                    raise
+            except UntwineError as error:
+                if strict:
+                    raise
+                warn(f"{metric_registry.label(choice)} is left out: {error}")
+        show(len(choices), "done")
+
+
+@renamed_keywords(names="metrics", n="n_examples")
+def evaluate(
+    model: VAE,
+    data: Dataset,
+    metrics: Names = None,
+    *,
+    n_examples: int = 10_000,
+    seed: int = 0,
+    device: str = "auto",
+    quiet: bool = True,
+    **settings: Value,
+) -> Scores:
+    """Score a model on random examples, and half as many others to test on.
+
+    Args:
+        model: to be scored, on the posterior mean through the mapping.
+        data: with factors, for metrics that need them.
+        metrics: names such as "mig" or "sap[svm]"; "all" for all with every variant; by default
+            every applicable metric that finishes in seconds.
+        n_examples: number of examples.
+        seed: for choosing the examples.
+        device: where to encode.
+        quiet: hide progress bars.
+        settings: parameters of the metrics, by their own names.
+
+    >>> import untwine
+    >>> data = untwine.dataset("sprites", size=16)
+    >>> model = untwine.build("vae", data)
+    >>> scores = untwine.evaluate(model, data, ["mig", "reconstruction"], n_examples=100, bins=10)
+    >>> sorted(scores), sorted(scores["mig"].references)
+    (['mig', 'reconstruction'], ['perfect', 'random', 'rotated'])
+    """
+    representation = Representation(
+        model, data, n_examples=n_examples, seed=seed, device=device, quiet=quiet
+    )
+    choices = choose_metrics(metrics, representation, Settings(settings))
+    scores = each_score(representation, choices, strict=is_strict(metrics), quiet=quiet)
+    return Scores({metric_registry.label(choice): score for choice, score in scores})
+
+
+@renamed_keywords(names="metrics", n="n_examples")
+def evaluate_run(
+    path: str | Path,
+    metrics: Names = None,
+    *,
+    n_examples: int = 10_000,
+    seed: int = 0,
+    device: str = "auto",
+    quiet: bool = True,
+    settings: Iterable[str] = (),
+) -> Scores:
+    """Score a finished run; scores are stored in its `scores.json`, and only new ones computed."""
+    trained = open_run(path)
+    representation = represent_run(
+        trained, n_examples=n_examples, seed=seed, device=device, quiet=quiet
+    )
+    return evaluate_representation(trained.path, representation, metrics, settings=settings)
+
+
+def represent_run(
+    trained: TrainedRun,
+    *,
+    n_examples: int = 10_000,
+    seed: int = 0,
+    device: str = "auto",
+    quiet: bool = True,
+) -> Representation:
+    """A run's model on a sample of its data, encoded in batches of the size it was trained on."""
+    return Representation(
+        trained.model,
+        trained.data,
+        n_examples=n_examples,
+        seed=seed,
+        device=device,
+        quiet=quiet,
+        chunk=trained.spec.batch,
+    )
+
+
+def evaluate_representation(
+    path: Path,
+    representation: Representation,
+    metrics: Names = None,
+    *,
+    settings: Iterable[str] = (),
+) -> Scores:
+    """The scores of a run's representation, stored in the run's directory."""
+    label = metric_registry.label
+    choices = choose_metrics(metrics, representation, Settings.read(settings))
+    how = {
+        label(choice): {
+            "params": json_params(choice),
+            "examples": len(representation.index),
+            "seed": representation.seed,
+        }
+        for choice in choices
+    }
+    with lock_directory(path):
+        stored = read_scores(path)
+        missing = [choice for choice in choices if not _is_stored(stored, label(choice), how)]
+        scores = each_score(
+            representation, missing, strict=is_strict(metrics), quiet=representation.quiet
+        )
+        for choice, score in scores:
+            stored[label(choice)] = {**how[label(choice)], **asdict(score)}
+            write_json(path / "scores.json", stored)
+    return Scores(
+        {
+            name: Score(stored[name]["values"], stored[name]["references"])
+            for name in how
+            if _is_stored(stored, name, how)
+        }
+    )
+
+
+def value_title(label: str, key: str) -> str:
+    """One value of a metric as pages call it.
+
+    >>> value_title("mig", "mig"), value_title("sap[svm]", "sap")
+    ('Mutual information gap', 'Separated attribute predictability [svm]')
+    """
+    entry, _ = metric_registry.parse(label)
+    title = f"{entry.title} {label.removeprefix(entry.name)}".strip()
+    return title if value_name(label, key) == label else f"{title}: {key.replace('_', ' ')}"
+
+
+def is_strict(metrics: Names) -> bool:
+    """Whether metrics were named, so that one that is refused is an error."""
+    return metrics not in (None, "all")
+
+
+def json_params(choice: Choice) -> dict[str, Any]:
+    """A metric's numbers as they come back from JSON."""
+    return json.loads(json.dumps(dict(choice.params)))
+
+
+def _is_stored(stored: dict[str, Any], label: str, how: dict[str, Any]) -> bool:
+    """Whether a metric is stored with these settings."""
+    return label in stored and all(stored[label][key] == value for key, value in how[label].items())

@@ -1,0 +1,1 @@
+"""Tools that know nothing of VAEs: files, processes, progress, images and pages."""

@@ -1,0 +1,109 @@
+"""Seeds, devices, threads, and the modes of modules."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from untwine.errors import ParameterError
+
+
+def derive_seed(*numbers: int) -> int:
+    """Derive one seed from several numbers; different numbers give unrelated seeds.
+
+    Zeros at the end make no difference.
+    """
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+@contextmanager
+def limit_threads(count: int) -> Iterator[None]:
+    """Compute with this many threads inside a `with` block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def frozen_statistics(module: nn.Module) -> Iterator[None]:
+    """Freeze the running statistics of batch norms inside a `with` block."""
+    norms = [m for m in module.modules() if isinstance(m, _BatchNorm)]
+    before = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm, momentum in zip(norms, before, strict=True):
+            norm.momentum = momentum
+
+
+def pick_device(name: str) -> torch.device:
+    """Return the device of this name, or the best available one for `auto`."""
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        return torch.device(next(kind for kind, usable in available.items() if usable))
+    if name.partition(":")[0] not in available:
+        raise ParameterError(f"device must be auto, cpu, cuda or mps, not {name!r}")
+    if not available[name.partition(":")[0]]:
+        raise ParameterError(f"this machine has no {name} device; use --device cpu")
+    return torch.device(name)
+
+
+def retain_freed_memory() -> None:
+    """Let the C library reuse freed memory in the next step or batch.
+
+    By default glibc returns large blocks to the system after every step and faults them in again
+    in the next: thousands of page faults, a quarter of the time. Does nothing on other systems.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt:
+        trim_threshold, top_pad, mmap_threshold = -1, -2, -3
+        for setting, size in {
+            mmap_threshold: 2**30,
+            trim_threshold: 2**31 - 1,
+            top_pad: 2**27,
+        }.items():
+            mallopt(setting, size)
+
+
+@contextmanager
+def eval_mode(module: nn.Module) -> Iterator[None]:
+    """Put a module in evaluation mode for the duration of a `with` block."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
+
+
+@contextmanager
+def seeded(seed: int | None) -> Iterator[None]:
+    """Seed the random numbers inside a `with` block and restore them after it.
+
+    `None` leaves them alone, so that the block draws from the stream outside.
+    """
+    if seed is None:
+        yield
+        return
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,101 @@
+"""HTML pages made of sections: a figure, picture or table, and a sentence about it."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from untwine.tools.files import write_bytes
+from untwine.tools.images import data_url, encode_png
+from untwine.tools.progress import progress
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FILE_WIDTH = 300  # pixels to which narrower pictures are enlarged in files, about
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page; `save_figures` turns `figure` and `picture` into `svg` and `image`."""
+
+    name: str
+    title: str
+    sentence: str
+    figure: Figure | None = None
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    picture: NDArray[np.uint8] | None = None  # (H, W, 3)
+    svg: str = ""
+    image: str = ""
+
+    @property
+    def files(self) -> list[str]:
+        """Paths of the figure's files, relative to the page."""
+        suffixes = ["svg", "png"] if self.svg else ["png"] if self.image else []
+        return [f"figures/{self.name}.{suffix}" for suffix in suffixes]
+
+
+def save_figures(sections: Iterable[Section], folder: Path, *, quiet: bool) -> list[Section]:
+    """Write figures and pictures to files; return the sections with them inlined."""
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    sections = list(sections)
+    saved: list[Section] = []
+    with progress(len(sections), "drawing", quiet=quiet) as show:
+        for section in sections:
+            saved.append(_save_figure(section, folder / "figures"))
+            show(len(saved), section.title)
+    return saved
+
+
+def _save_figure(section: Section, folder: Path) -> Section:
+    if section.picture is not None:
+        times = max(1, round(FILE_WIDTH / section.picture.shape[1]))
+        large = section.picture.repeat(times, 0).repeat(times, 1)
+        write_bytes(folder / f"{section.name}.png", encode_png(large))
+        return replace(section, picture=None, image=data_url(encode_png(section.picture)))
+    if section.figure is None:
+        return section
+    stream = io.StringIO()
+    section.figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
+    text = stream.getvalue()
+    write_bytes(folder / f"{section.name}.svg", text.encode())
+    section.figure.savefig(folder / f"{section.name}.png", dpi=150)
+    return replace(section, figure=None, svg=text[text.index("<svg") :])
+
+
+def file_name(*words: str) -> str:
+    """Join words into the name of a section and of its files."""
+    return re.sub(r"[^\w-]+", "-", "-".join(words)).strip("-")
+
+
+def render(template: str, **values: Any) -> bytes:
+    """Render a template; a value that it names and the caller omits is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("untwine.tools", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    return environment.get_template(template).render(**values).encode()
+
+
+def markdown(section: Section) -> str:
+    """Return a section as Markdown, with links to the files of its figures."""
+    lines = [f"**{section.title}.** {section.sentence}", ""]
+    pictures = [file for file in section.files if file.endswith(".png")]
+    lines += [f"![{section.title}]({file})" for file in pictures]
+    if section.header:
+        lines.append("| " + " | ".join(section.header) + " |")
+        lines.append("|" + "---|" * len(section.header))
+        lines += ["| " + " | ".join(row) + " |" for row in section.rows]
+    return "\n".join(lines)

@@ -1,0 +1,92 @@
+"""Progress: a bar on a terminal, a plain line every ten seconds elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+Show = Callable[[int, str], None]
+Listener = Callable[[str, int, int, str], None]  # label, done, total, note
+LINE_INTERVAL = 10.0  # seconds between plain lines
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def redirect_progress(listener: Listener) -> Iterator[None]:
+    """Send all progress inside a `with` block to a function instead of showing it."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+@contextmanager
+def progress(total: int, label: str, *, quiet: bool = False) -> Iterator[Show]:
+    """Yield a function that shows how much of `total` is done, with a note."""
+    listener = _LISTENER.get()
+    if listener:
+        yield lambda done, note: listener(label, done, total, note)
+    elif quiet:
+        yield lambda done, note: None
+    elif sys.stderr.isatty():
+        with _bar(total, label) as show:
+            yield show
+    else:
+        yield _lines(total, label)
+
+
+class LinePrinter:
+    """Prints plain lines to stderr, one every `LINE_INTERVAL` seconds at most."""
+
+    def __init__(self) -> None:
+        self._last_time = time.monotonic()
+
+    def update(self, line: Callable[[], str], *, now: bool = False) -> None:
+        """Print a line if one is due, or in any case with `now`."""
+        if now or time.monotonic() - self._last_time >= LINE_INTERVAL:
+            self._last_time = time.monotonic()
+            self.write(line())
+
+    def write(self, line: str) -> None:
+        """Print a line that does not count as an update."""
+        print(line, file=sys.stderr, flush=True)
+
+
+def _lines(total: int, label: str) -> Show:
+    printer = LinePrinter()
+
+    def show(done: int, note: str) -> None:
+        def line() -> str:
+            return f"{label} {done:,}/{total:,}  {note}".rstrip()
+
+        printer.update(line, now=done >= total and bool(note))
+
+    return show
+
+
+@contextmanager
+def _bar(total: int, label: str) -> Iterator[Show]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        TextColumn(label),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[note]}"),
+        console=Console(stderr=True),
+    )
+    with bar:
+        task = bar.add_task(label, total=total, note="")
+        yield lambda done, note: bar.update(task, completed=done, note=note)

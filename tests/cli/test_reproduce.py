@@ -1,0 +1,102 @@
+"""The command `untwine reproduce`."""
+
+import pytest
+from typer.testing import CliRunner
+
+from untwine.cli.main import app
+from untwine.errors import DataError, ParameterError, UnknownNameError
+from untwine.reproduce.items import choose_data
+
+MINE = """
+title: A paper of one's own
+by: Somebody, 2026
+url: https://example.org
+studies:
+  sprites:
+    models: {beta-vae: {beta: [1, 4]}}
+    data: [celeba(size=32) or sprites(size=16)]
+    seeds: 2
+    training: {network: mlp, steps: 5, batch: 8, latent: 2}
+    metrics: [mig, reconstruction]
+    examples: 60
+    scales:
+      smoke: {}
+      laptop: {}
+      paper: {data: [celeba]}
+items:
+  table1:
+    title: How much a weight matters
+    studies: [sprites]
+    show:
+      - table:
+          study: sprites
+          columns: {MIG (%): 100 * mig}
+          rows: {VAE: {runs: beta-vae beta=1, paper: [7.5]}, β = 4: {runs: beta-vae beta=4}}
+    claims:
+      - says: The weight raises MIG
+        rises: {study: sprites, score: mig, of: beta-vae}
+"""
+
+
+def command(*words):
+    return CliRunner().invoke(app, ["reproduce", *map(str, words)])
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "data"))
+    file = tmp_path / "mine.yaml"
+    file.write_text(MINE)
+    return file
+
+
+def test_all_items_are_listed_with_the_time_they_take():
+    result = command()
+    assert result.exit_code == 0
+    assert "dip-vae/table1\t" in result.stdout and "comparison/figure7\t" in result.stdout
+    assert " min" in result.stdout
+
+
+def test_an_item_prints_the_papers_numbers_next_to_ours_and_resumes(mine, tmp_path):
+    words = [f"{mine}/table1", "--scale", "smoke", "--workers", 1, "--out", tmp_path / "out", "-q"]
+    first = command(*words)
+    assert first.exit_code == 0, first.stderr
+    header, vae = [line.split("\t") for line in first.stdout.splitlines()[:2]]
+    assert header[2:] == ["MIG (%), paper", "ours"] and vae[0] == "VAE" and vae[2] == "7.5"
+    assert "±" in vae[3] and "The weight raises MIG\t" in first.stdout
+    assert "sprites(size=16) stands in for celeba(size=32), whose files are missing" in first.stderr
+    assert "a stand-in for CelebA" in first.stderr
+    trained = {p: p.stat().st_mtime_ns for p in tmp_path.glob("out/runs/*/done.json")}
+    again = command(*words)
+    assert again.stdout == first.stdout and len(trained) == 4
+    assert all(p.stat().st_mtime_ns == then for p, then in trained.items())
+
+
+def test_seeds_can_be_fewer_or_more(mine, tmp_path):
+    words = [f"{mine}/table1", "--scale", "smoke", "--workers", 1, "--out", tmp_path / "out", "-q"]
+    assert command(*words, "--seeds", 1).exit_code == 0
+    assert len(list(tmp_path.glob("out/runs/*/done.json"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "sentence"),
+    [
+        (["dip-vae"], ParameterError, "write dip-vae/table1"),
+        (["dip-vae/tabel1"], UnknownNameError, "table1"),
+        (["dip/table1"], UnknownNameError, "dip-vae"),
+        (["dip-vae/table1", "--all"], ParameterError, "not both"),
+        (["dip-vae/figure5", "--scale", "paper"], DataError, "celeba has to be placed by hand"),
+    ],
+)
+def test_mistakes_are_reported_in_a_sentence(words, error, sentence, mine):
+    result = command(*words)
+    assert result.exit_code != 0
+    assert isinstance(result.exception, error) and sentence in str(result.exception)
+
+
+def test_the_real_data_are_taken_where_they_are(mine):
+    used = {}
+    assert choose_data("digits or sprites", used, False) == "digits" and not used
+    assert choose_data("celeba or digits", used, False) == "digits"
+    assert choose_data("digits or sprites", used, True) == "sprites"
+    assert used == {"celeba": "digits", "digits": "sprites"}

@@ -1,0 +1,95 @@
+"""The regenerated dSprites, pixel for pixel."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import untwine
+from untwine.datasets.sprites import FACTORS, Sprites, outlines
+
+
+def inside(outline, point):
+    """Even-odd rule by one ray to the left, with whole numbers: ties to left and bottom edges."""
+    x, y = point
+    parity = False
+    for (x0, y0), (x1, y1) in zip(outline, np.roll(outline, -1, 0), strict=True):
+        if (y0 < y) != (y1 < y):
+            cross = (int(x1) - int(x0)) * (y - int(y0)) - (x - int(x0)) * (int(y1) - int(y0))
+            if cross * (1 if y1 > y0 else -1) <= 0:
+                parity = not parity
+    return parity
+
+
+def drawn_slowly(index, size):
+    """One sprite, pixel by pixel, straight from the definition."""
+    shape, scale, orientation, x, y = FACTORS.levels_at(np.array([index]))[0]
+    angle = np.linspace(0, 2 * np.pi, 40)[orientation]
+    c, s = np.cos(angle), np.sin(angle)
+    corners = (
+        outlines()[shape].numpy() * np.linspace(0.5, 1, 6)[scale] @ np.array([[c, -s], [s, c]])
+    )
+    centre = 16 + 32 * np.linspace(0, 1, 32)[[x, y]]
+    outline = np.rint((corners + centre) * size / 64 * 256).astype(int)
+    return np.array(
+        [
+            [inside(outline, (256 * q + 128, 256 * r + 128)) for q in range(size)]
+            for r in range(size)
+        ]
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 737_279), st.sampled_from([16, 32, 33, 64]))
+def test_fast_drawing_equals_the_definition(index, size):
+    image = Sprites(size).take(torch.tensor([index]))[0, 0].numpy()
+    assert (image == drawn_slowly(index, size)).all()
+
+
+def test_every_real_tile_is_an_image_of_the_grid(shared):
+    """60 tiles of the published set; each must be found, bit for bit."""
+    packed = np.load(shared("data/dsprites-tiles/tiles.npz"))["imgs"]
+    missing = {tile.tobytes() for tile in packed}
+    assert len(missing) == 60
+    source = Sprites(64)
+    for start in range(0, len(source), 8192):
+        images = source.take(torch.arange(start, min(start + 8192, len(source))))
+        rows = np.packbits(images[:, 0].numpy().astype(np.uint8), axis=-1)
+        missing -= {image.tobytes() for image in rows}
+    assert not missing
+
+
+def test_factors_mean_what_they_say(tiny):
+    data = untwine.dataset("sprites")
+    assert data.factors.sizes == (3, 6, 40, 32, 32)
+
+    def image(**levels):
+        values = [levels.get(name, 0) for name in ("shape", "scale", "turn", "x", "y")]
+        return data.take([np.ravel_multi_index(values, data.factors.sizes)])[0, 0]
+
+    def centre(picture):
+        return [place.float().mean().item() for place in picture.nonzero(as_tuple=True)]
+
+    assert centre(image(y=31))[0] - centre(image())[0] == pytest.approx(32, abs=0.5)
+    assert centre(image(x=31))[1] - centre(image())[1] == pytest.approx(32, abs=0.5)
+    assert image(scale=5).sum().item() == pytest.approx(4 * image().sum().item(), rel=0.15)
+    assert torch.equal(image(shape=2, turn=0), image(shape=2, turn=39))
+    ellipse = image(shape=1, scale=5).nonzero().numpy()
+    assert np.ptp(ellipse[:, 1]) > np.ptp(ellipse[:, 0])
+
+
+def test_a_quarter_turn_is_counter_clockwise_on_the_screen():
+    """The lobes of an upright heart are at its top; turned, they are at its left."""
+    data = untwine.dataset("sprites", size=128)
+    index = [np.ravel_multi_index((2, 5, turn, 16, 16), data.factors.sizes) for turn in (0, 10)]
+    upright, turned = data.take(index)[:, 0].numpy()
+    rows, columns = upright.sum(1), turned.sum(0)
+    assert rows.argmax() < np.flatnonzero(rows).mean()
+    assert columns.argmax() < np.flatnonzero(columns).mean()
+
+
+@pytest.mark.parametrize("size", [15, 129])
+def test_other_sizes_are_refused(size):
+    with pytest.raises(untwine.ParameterError, match="16 to 128"):
+        untwine.dataset("sprites", size=size)

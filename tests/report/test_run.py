@@ -1,0 +1,117 @@
+"""The report: one self-contained page."""
+
+import re
+import shlex
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import untwine
+from untwine.report.run import curves
+from untwine.runs.describe import train_command
+from untwine.spec import plan
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    spec = plan(
+        "beta-tcvae", "sprites", settings=["size=16", "width=4"], steps=30, batch=8, latent=3
+    )
+    path = untwine.run(spec, tmp_path_factory.mktemp("runs"), threads=1, quiet=True)
+    return untwine.write_report(path, n_examples=60).read_text("utf-8")
+
+
+class Balanced(HTMLParser):
+    """Fails on tags that are not closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in {"meta", "img", "br", "link"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_needs_nothing_from_elsewhere(page):
+    assert not re.search(r'(src|href)="(?!data:|#)', page.replace('xlink:href="#', 'href="#'))
+    assert "@import" not in page and "<script" not in page
+
+
+def test_the_page_is_well_formed(page):
+    parser = Balanced()
+    parser.feed(page)
+    assert parser.open == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "β-TCVAE on sprites",
+        "Mutual information gap",
+        "What each latent does",
+        "Reconstructions",
+        "Samples",
+        "Which latent knows which factor",
+        "orientation",
+        "Training",
+        "Specification",
+        "<svg",
+        "currentColor",
+        "untwine train beta-tcvae sprites",
+    ],
+)
+def test_the_page_shows_everything(page, part):
+    assert part in page
+
+
+def test_latents_are_sorted_by_kl(page):
+    nats = [float(n) for n in re.findall(r"([\d.]+) nats", page)]
+    assert len(nats) == 3 and nats == sorted(nats, reverse=True)
+
+
+def test_the_command_makes_the_same_run_again():
+    spec = plan(
+        "beta-tcvae+jigsaw",
+        "sprites",
+        settings=["size=32", "beta=1.23456789", "grid=2"],
+        network="mlp",
+        seed=4,
+        lr=1.23456789e-4,
+    )
+    words = shlex.split(train_command(spec))[2:]
+    options = dict(zip(words[2::2], words[3::2], strict=True))
+    settings = [b for a, b in zip(words[2::2], words[3::2], strict=True) if a == "--set"]
+    again = plan(
+        words[0],
+        words[1],
+        settings=settings,
+        network=options["--network"],
+        likelihood=options["--likelihood"],
+        latent=int(options["--latent"]),
+        steps=int(options["--steps"]),
+        batch=int(options["--batch"]),
+        lr=float(options["--lr"]),
+        seed=int(options["--seed"]),
+    )
+    assert again == spec
+
+
+def test_curves_are_valid_svg_and_repeat():
+    lines = {name: np.linspace(1, 0, 50) for name in "abcdef"}
+    first, second = (curves(range(50), lines) for _ in range(2))
+    assert first == second
+    assert ET.fromstring(first).tag.endswith("svg")
+
+
+def test_your_own_data_is_called_by_its_file(tmp_path):
+    np.save(tmp_path / "mine.npy", np.random.default_rng(0).standard_normal((40, 4)))
+    spec = plan("vae", str(tmp_path / "mine.npy"), steps=3, batch=8, latent=2)
+    page = untwine.write_report(untwine.run(spec, tmp_path / "runs", quiet=True), n_examples=20)
+    text = page.read_text("utf-8")
+    assert "VAE on mine.npy" in text and "per number, lower is better" in text

@@ -1,0 +1,288 @@
+"""What batches share: kinds told apart, what moves a picture, grids and projections."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from untwine import distributions
+from untwine.data.arrays import from_arrays
+from untwine.datasets.digit_series import digit_stream
+from untwine.errors import DataError, IncompatibleError, ParameterError, UnknownNameError
+from untwine.reproduce.papers.ug_vae import exhibits, measures
+from untwine.reproduce.papers.ug_vae.measures import (
+    batch_kinds,
+    batch_source,
+    group_codes,
+    svm_accuracies,
+)
+from untwine.runs.directory import TrainedRun
+from untwine.spec import build, build_model, plan
+
+N = 200
+RNG = np.random.default_rng(0)
+
+
+def halves():
+    """Dark images of level 0 and bright ones of level 1."""
+    level = np.arange(N) % 2
+    noise = RNG.integers(0, 40, (N, 8, 8))
+    images = (noise + 200 * level[:, None, None]).astype(np.uint8)
+    return from_arrays(images, np.stack([level, np.arange(N) % 10], 1), names=("domain", "digit"))
+
+
+DATA = halves()
+
+
+def finished(model="ug-vae", *settings):
+    """A run that stopped before its first step."""
+    spec = plan(model, "sprites(size=16)", settings=settings, network="mlp", latent=3, batch=16)
+    built = build_model(spec, DATA, latent=3, seed=0, batch=16)
+    return TrainedRun(Path(), spec, built.eval(), DATA, [], {})
+
+
+UG = ("ug-vae", "shared=4", "clusters=3", "units=8")
+MODELS = [UG, ("ml-vae", "content=4")]
+
+
+def test_a_kind_by_level_draws_only_that_level_from_those_allowed():
+    allowed = np.arange(100)
+    batch = batch_source(DATA, ["colour=1", "Domain=1"], allowed).batch(20, RNG)
+    assert (batch % 2 == 1).all() and (batch < 100).all() and len(set(batch)) == 20
+
+
+def test_a_batch_larger_than_its_pool_repeats_images():
+    assert len(batch_source(DATA, "domain=0", np.arange(10)).batch(20, RNG)) == 20
+
+
+def test_a_series_is_spelt_from_some_place_of_its_ring():
+    found = "".join(map(str, batch_source(DATA, "series primes").batch(300, RNG) % 10))
+    assert found in 3 * "".join(map(str, digit_stream("primes")))
+
+
+@pytest.mark.parametrize(
+    ("description", "error"),
+    [
+        ("colour=1", UnknownNameError),
+        ("domain", ParameterError),
+        ("domain=two", ParameterError),
+        ("domain=7", DataError),
+    ],
+)
+def test_kinds_that_cannot_be_are_refused(description, error):
+    with pytest.raises(error):
+        batch_source(DATA, description)
+
+
+def test_a_series_needs_all_its_digits():
+    with pytest.raises(DataError, match="which the series needs"):
+        batch_source(DATA, "series odd", np.arange(5))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_codes_of_batches_are_those_of_encode_group(model):
+    ours = finished(*model).model
+    batches = [np.arange(16), np.arange(8, 24), np.full(16, 3)]
+    each = [ours.encode_group(DATA.take(b), torch.zeros(16, dtype=torch.long)) for b in batches]
+    found = torch.from_numpy(group_codes(ours, DATA, batches)).float()
+    torch.testing.assert_close(found, torch.cat(each))
+
+
+def test_a_model_without_groups_is_refused():
+    with pytest.raises(IncompatibleError, match="shares"):
+        group_codes(build("vae", DATA, network="mlp"), DATA, [np.arange(4)])
+
+
+def test_bright_and_dark_batches_are_told_apart_and_random_ones_add_a_kind():
+    kinds = {"dark": "domain=0", "bright": "domain=1"}
+    found = batch_kinds(finished(*UG), kinds=kinds, learn=8, test=4, times=3)
+    assert found["linear"] == found["rbf"] == found["linear_train"] == 1
+    assert found["base_rate"] == 0.5 and found["base_rate_with_random"] == 0.6
+
+
+def test_kinds_that_do_not_differ_are_told_by_chance():
+    codes = RNG.normal(size=(4, 100, 3))
+    found = svm_accuracies([codes[:2], codes[2:]])
+    assert 0.3 < found["rbf"] < 0.7 and found["base_rate"] == 0.5
+
+
+def test_the_untrained_model_is_that_of_the_first_step():
+    run, kinds = finished(*UG), {"even": "series even", "odd": "series odd"}
+    before = batch_kinds(run, kinds=kinds, learn=4, test=2)
+    with torch.no_grad():
+        for parameter in run.model.parameters():
+            parameter.zero_()
+    assert batch_kinds(run, kinds=kinds, learn=4, test=2)["rbf"] == 0.5
+    assert batch_kinds(run, kinds=kinds, learn=4, test=2, untrained=True) == before
+
+
+def test_variance_falls_into_rows_columns_and_both():
+    rows, columns = torch.tensor([[-1.0], [1.0]]), torch.tensor([[-2.0, 2.0]])
+    assert measures.variances((rows + columns)[..., None]) == (1, 4, 5)
+    assert measures.variances((rows * columns)[..., None]) == (0, 0, 4)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_codes_are_split_into_own_and_shared(model):
+    ours = finished(*model).model
+    x = DATA.take(np.arange(16))
+    own, common = measures.split_codes(ours, x)
+    together = torch.zeros(16, dtype=torch.long)
+    assert own.shape == (16, 3) and common.shape == (4,)
+    images = measures.decode_split(ours, own, common.expand(16, -1))
+    torch.testing.assert_close(images, ours.decode(ours.encode(x, together)))
+
+
+def decoding(run, weight_of_own, weight_of_shared):
+    """The run with a decoder that is bright by its first own and its first shared latent."""
+
+    class Bright(torch.nn.Module):
+        def forward(self, w):
+            logit = weight_of_own * w[:, 0] + weight_of_shared * w[:, -1]
+            return logit[:, None, None, None].expand(-1, 1, 8, 8)
+
+    run.model.decoder = Bright()
+    return run
+
+
+@pytest.mark.parametrize(("own", "common"), [(1.0, 0.0), (0.0, 1.0)])
+def test_what_the_decoder_listens_to_moves_the_picture(own, common):
+    found = measures.shared_effect(decoding(finished("ml-vae", "content=4"), own, common))
+    assert found["own"] == pytest.approx(own, abs=1e-5)
+    assert found["shared"] == pytest.approx(common, abs=1e-5)
+    assert found["nats"] > 0
+
+
+def test_a_shared_code_that_moves_clusters_counts_as_shared():
+    """With one cluster whose mean is β the own latent is β + ε: half of the variance each."""
+    run = decoding(finished("ug-vae", "shared=1", "clusters=1"), 0.01, 0.0)
+
+    def prior(beta):
+        gaussian = distributions.Gaussian(
+            beta[:, None].expand(-1, 1, 3), torch.zeros(len(beta), 1, 3)
+        )
+        return SimpleNamespace(parts=gaussian)
+
+    run.model.latents.prior.forward = prior
+    found = measures.shared_effect(run, draws=60)
+    assert found["shared"] == pytest.approx(0.5, abs=0.15)
+    assert found["shared"] + found["own"] == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("by", ["own", "shared"])
+def test_a_picture_is_carried_over_by_what_holds_the_domain(by, monkeypatch):
+    run = decoding(finished(*UG), 10.0 * (by == "own"), 10.0 * (by == "shared"))
+
+    def codes(model, x):
+        sign = x.mean((1, 2, 3)).sub(0.4).sign()
+        return measures.SplitCodes(sign[:, None].expand(-1, 3), sign[:1].expand(4))
+
+    monkeypatch.setattr(measures, "split_codes", codes)
+    found = measures.transfer(run, batches=2, learn=60)
+    other = {"own": "by_shared", "shared": "by_own"}[by]
+    assert found[f"by_{by}"] > 0.95 and found[other] == pytest.approx(0, abs=1e-6)
+    assert found["classifier"] == 1 and found["first"] < 0.05 and found["second"] > 0.95
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_middle_of_a_grid_is_the_mean_of_the_cluster(model):
+    ours = finished(*model).model
+    images = exhibits.cluster_grid(ours, 0, reach=1, local=3)
+    centre = ours.latents.own_prior(torch.zeros(1, 4)).mean[:, 0]
+    middle = measures.decode_split(ours, centre, torch.zeros(1, 4))
+    assert images.shape == (7, 7, 1, 8, 8)
+    torch.testing.assert_close(images[3, 3], middle[0])
+
+
+def test_an_interpolation_begins_and_ends_at_the_images_as_reconstructed():
+    run = finished(*UG)
+    images = exhibits.interpolation_grid(run, ["domain=0", "domain=1"], seed=0)
+    assert images.shape == (7, 8, 1, 8, 8)
+    assert images[0, 0].mean() < 0.2 < 0.7 < images[-1, 0].mean()
+    assert not torch.equal(images[0, 1], images[-1, 1])  # β alone moves pictures
+    assert not torch.equal(images[0, 1], images[0, -1])  # and so does z
+
+
+class MadeUpEvidence:
+    """As much evidence as an exhibit asks for."""
+
+    def __init__(self, run, table=None):
+        self.run, self.rows = run, table
+
+    def has(self, study, description):
+        return description == "ours"
+
+    def open_model(self, study, description, seed):
+        return self.run
+
+    def heading(self, study):
+        return "squares"
+
+    def select(self, study, description=""):
+        return self.rows
+
+    table = select
+
+
+RUNS = {"Ours": "ours", "Absent": "absent"}
+
+
+def test_grids_tell_how_full_their_clusters_are():
+    (section,) = exhibits.global_by_local(
+        MadeUpEvidence(finished(*UG)), study="s", runs=RUNS, clusters=2
+    )
+    assert section.picture.shape == (7 * 10 - 2, 2 * (7 * 10 - 2) + exhibits.GRID_GAP, 3)
+    assert "clusters hold" in section.sentence
+
+
+def test_grids_of_a_model_without_clusters_do_not_speak_of_them():
+    run = finished("ml-vae", "content=4")
+    (section,) = exhibits.global_by_local(MadeUpEvidence(run), study="s", runs=RUNS)
+    assert section.picture.shape[1] == 68 and "cluster" not in section.sentence
+
+
+def test_interpolations_stand_side_by_side():
+    between = {"over": ["domain=0", "domain=1"], "within": ["domain=1", "domain=1"]}
+    (section,) = exhibits.shared_interpolations(
+        MadeUpEvidence(finished(*UG)), study="s", runs=RUNS, between=between
+    )
+    assert section.picture.shape[1] == 2 * 78 + exhibits.GRID_GAP
+    assert "From left to right: over; within" in section.sentence
+
+
+def test_projections_show_every_kind_and_the_way_between_two():
+    kinds = {"Panel": {"random": "random", "dark": "domain=0", "bright": "domain=1"}}
+    (section,) = exhibits.group_projection(
+        MadeUpEvidence(finished(*UG)),
+        study="s",
+        runs=RUNS,
+        kinds=kinds,
+        batches=5,
+        path=["dark", "bright"],
+    )
+    (axis,) = section.figure.axes
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == list(kinds["Panel"])
+    assert [len(c.get_offsets()) for c in axis.collections] == [5, 5, 5]
+    assert len(axis.lines[0].get_xdata()) == exhibits.GRID_STEPS
+
+
+def test_projections_keep_what_is_near_together():
+    far = np.repeat([[0.0, 0.0], [50.0, 50.0]], 20, 0) + RNG.normal(size=(40, 2))
+    xy = exhibits.project_tsne(far)
+    own = np.linalg.norm(xy[:20] - xy[:20].mean(0), axis=1).max()
+    assert np.linalg.norm(xy[:20].mean(0) - xy[20:].mean(0)) > own
+    assert np.array_equal(xy, exhibits.project_tsne(far))
+
+
+def test_the_table_of_batches_has_the_papers_numbers_and_the_base_rate():
+    import pandas as pd
+
+    scores = {f"hair.{k}{e}": [0.9, 0.8] for k in ("linear", "rbf") for e in ("", "_train")}
+    table = pd.DataFrame({**scores, "hair.base_rate": 0.5, "seed": [0, 1]})
+    rows = {"hair": {"label": "hair", "paper": {"rbf": [1.0, 0.98]}}}
+    (section,) = exhibits.batch_table(MadeUpEvidence(None, table), study="s", runs=RUNS, rows=rows)
+    linear, rbf = section.rows
+    assert len(linear) == len(section.header) and linear[2] == "–"
+    assert rbf == ("hair", "RBF", "1.0", "0.850 ± 0.071", "0.98", "0.850 ± 0.071", "0.50", "–")

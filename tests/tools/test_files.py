@@ -1,0 +1,45 @@
+"""Atomic files and JSON."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from untwine.errors import RunError
+from untwine.tools.files import read_json, write_atomically, write_json
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    (tmp_path / "a").write_text("old")
+
+    def fail(stream):
+        stream.write(b"new")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(tmp_path / "a", fail)
+    assert os.listdir(tmp_path) == ["a"] and Path(tmp_path / "a").read_text() == "old"
+
+
+def test_json_is_written_and_read(tmp_path):
+    write_json(tmp_path / "run.json", {"a": [1, 2.5, None]})
+    assert read_json(tmp_path / "run.json") == {"a": [1, 2.5, None]}
+    assert os.listdir(tmp_path) == ["run.json"]
+
+
+def test_numbers_that_json_does_not_have_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "run.json", {"loss": float("nan")})
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "\x00"])
+def test_damaged_json_is_named(tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(RunError, match=r"run\.json is damaged"):
+        read_json(tmp_path / "run.json")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(RunError, match=r"is not a run: it has no run\.json"):
+        read_json(tmp_path / "run.json")
