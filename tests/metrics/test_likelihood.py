@@ -9,6 +9,7 @@ import torch
 import untwine
 from untwine.errors import DataError
 from untwine.metrics import elbo, log_likelihood, reconstruction
+from untwine.tools.compute import seeded
 
 
 def test_bounds_are_averaged_with_a_standard_error():
@@ -70,7 +71,7 @@ def test_bad_weights_are_refused_in_a_sentence(bad, sentence):
 def test_weights_of_a_model_agree_with_its_own_estimate(tiny):
     model = untwine.build("vae", tiny, network="mlp")
     x = tiny.take(torch.arange(5))
-    with untwine.vae.forked(0):
+    with seeded(0):
         w = torch.stack([model.log_likelihood(x, samples=1) for _ in range(6)], 1)
     expected = model.log_likelihood(x, samples=6, seed=0).mean().item()
     assert log_likelihood(w, draws=6)["log_likelihood"] == pytest.approx(expected, rel=1e-5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import untwine
 from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError, ParameterError
-from untwine.models.dd_sparse import SCALES, AggregateMatch, ScaleMixture, SparsePrior, mmd
+from untwine.models.dd_sparse import KERNEL_SCALES, AggregateMatch, ScaleMixture, SparsePrior, mmd
 from untwine.records import Batch, Sizes
 
 
@@ -94,7 +94,7 @@ def test_mmd_has_the_known_value():
 def test_mmd_is_the_sum_over_pairs_written_out():
     x, y = samples(4, 2, 0)
     total = 0.0
-    for c, d in [(2 * s, d) for s in SCALES for d in range(2)]:
+    for c, d in [(2 * s, d) for s in KERNEL_SCALES for d in range(2)]:
         for i in range(4):
             for j in range(4):
                 pairs = [(x, x), (y, y)] if i != j else []
