@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import untwine
-from untwine.datasets.sprites import FACTORS, Sprites, outlines
+from untwine.datasets.sprites import FACTORS, MIN_IMAGES_TO_COMPILE, PLACES, Sprites, outlines
+from untwine.renderers import polygons
 
 
 def inside(outline, point):
@@ -47,15 +48,58 @@ def test_fast_drawing_equals_the_definition(index, size):
     assert (image == drawn_slowly(index, size)).all()
 
 
+def compiled(size):
+    """A source that has drawn enough images to change over to the compiled loop."""
+    source = Sprites(size)
+    source.n_drawn = MIN_IMAGES_TO_COMPILE
+    return source
+
+
+positions = st.lists(st.integers(-737_280, 737_279), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(positions, st.integers(16, 128))
+def test_the_compiled_loop_draws_the_same_images(positions, size):
+    index = torch.tensor(positions, dtype=torch.long)
+    plain = Sprites(size).take(index)
+    assert plain.shape == (len(index), 1, size, size)
+    assert torch.equal(compiled(size).take(index), plain)
+
+
+@pytest.mark.parametrize("size", [16, 33, 64])
+def test_the_compiled_loop_draws_every_pose_the_same(size):
+    """All shapes, scales and orientations, at places that differ from pose to pose."""
+    index = torch.arange(720) * PLACES + torch.arange(720) * 37 % PLACES
+    assert torch.equal(compiled(size).take(index), Sprites(size).take(index))
+
+
+@pytest.mark.parametrize("make", [Sprites, compiled])
+@pytest.mark.parametrize("position", [737_280, -737_281])
+def test_there_is_nothing_beyond_the_grid(make, position):
+    with pytest.raises(IndexError):
+        make(16).take(torch.tensor([position]))
+
+
+def test_drawing_changes_over_after_many_images(monkeypatch):
+    """Short trainings do not wait until the compiled loop is loaded."""
+    counts = []
+    monkeypatch.setattr(polygons, "fill_polygons", lambda *a: counts.append(len(a[2])))
+    monkeypatch.setitem(Sprites.take.__globals__, "MIN_IMAGES_TO_COMPILE", 16)
+    source = Sprites(16)
+    for _ in range(4):
+        source.take(torch.arange(8))
+    assert counts == [8, 8]
+
+
 def test_every_real_tile_is_an_image_of_the_grid(shared):
     """60 tiles of the published set; each must be found, bit for bit."""
     packed = np.load(shared("data/dsprites-tiles/tiles.npz"))["imgs"]
     missing = {tile.tobytes() for tile in packed}
     assert len(missing) == 60
-    source = Sprites(64)
-    for start in range(0, len(source), 8192):
-        images = source.take(torch.arange(start, min(start + 8192, len(source))))
-        rows = np.packbits(images[:, 0].numpy().astype(np.uint8), axis=-1)
+    source = compiled(64)
+    for index in torch.arange(len(source)).split(128):
+        rows = np.packbits(source.take(index)[:, 0].numpy() > 0, axis=-1)
         missing -= {image.tobytes() for image in rows}
     assert not missing
 

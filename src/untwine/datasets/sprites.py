@@ -17,6 +17,8 @@ SCALES, ORIENTATIONS, POSITIONS = FACTORS.sizes[1:4]
 PLACES = POSITIONS * POSITIONS
 POSES = SCALES * ORIENTATIONS
 SUBPIXEL = 256  # vertices lie on a grid of 1/256 pixel
+MIN_IMAGES_TO_COMPILE = 64_000
+"""Images that must be drawn before the compiled loop repays the 0.7 s that loading it takes."""
 
 
 def outlines() -> list[Tensor]:
@@ -47,6 +49,7 @@ class Sprites:
         edges = [pad(_poses(edge), (0, 0, 0, width - len(edge))) for edge, _ in slots]
         self.edges = torch.cat(edges)  # (720, E, 4): x0, y0, x1, y1 about the centre
         self.row = torch.stack([pad(row, (0, width - len(row))) for _, row in slots])  # (3, E)
+        self.n_drawn = 0
 
     def __len__(self) -> int:
         return math.prod(FACTORS.sizes)
@@ -61,17 +64,34 @@ class Sprites:
         return moved
 
     def take(self, index: Tensor) -> Tensor:
-        """(B,) positions in the grid to (B, 1, size, size) zeros and ones."""
+        """(B,) positions in the grid to (B, 1, size, size) zeros and ones.
+
+        On a CPU a compiled loop draws the same images two to five times faster.
+        """
         device, index = index.device, index.to(self.edges.device)
-        n, size = len(index), self.size
-        pose = index // PLACES
-        row, column = self._crossings(pose, self._centres(index))
-        image = torch.arange(n, device=index.device)[:, None]
+        pose, centre = index // PLACES, self._centres(index)
+        self.n_drawn += len(index)
+        if self.n_drawn > MIN_IMAGES_TO_COMPILE and self.edges.device.type == "cpu":
+            return self._fill_compiled(pose, centre).to(device)
+        return self._fill(pose, centre).to(device)
+
+    def _fill_compiled(self, pose: Tensor, centre: Tensor) -> Tensor:
+        from untwine.renderers.polygons import fill_polygons
+
+        images = torch.empty(len(pose), *self.shape)
+        inputs = [tensor.numpy() for tensor in (self.edges, self.row, pose, centre)]
+        fill_polygons(*inputs, SUBPIXEL, images.numpy())
+        return images
+
+    def _fill(self, pose: Tensor, centre: Tensor) -> Tensor:
+        n, size = len(pose), self.size
+        row, column = self._crossings(pose, centre)
+        image = torch.arange(n, device=pose.device)[:, None]
         place = ((image * size + row) * (size + 1) + column).long().flatten()
-        flips = torch.zeros(n * size * (size + 1), dtype=torch.uint8, device=index.device)
+        flips = torch.zeros(n * size * (size + 1), dtype=torch.uint8, device=pose.device)
         flips.scatter_add_(0, place, torch.ones_like(place, dtype=torch.uint8))
         parity = flips.view(n, 1, size, size + 1)[..., :size].cumsum(-1, dtype=torch.uint8) & 1
-        return parity.float().to(device)
+        return parity.float()
 
     def _centres(self, index: Tensor) -> Tensor:
         """(B,) -> (B, 4) the sprite's centre as x, y, x, y."""
