@@ -19,7 +19,7 @@ def fill_polygons(
     """Draw outlines by even-odd filling, in the poses (B,) about the centres (B, 4).
 
     `edges` (P, E, 4) are the outlines in every pose, and `rows` (S, E) count the rows that an edge
-    can cross. Vertices are rounded to 1/subpixel pixel. `images` (B, 1, size, size) are overwritten.
+    can cross. Vertices are rounded to 1/subpixel pixel. Overwrites `images` (B, 1, size, size).
     """
     size, half = images.shape[2], subpixel // 2
     poses_per_shape = len(edges) // len(rows)
