@@ -46,6 +46,18 @@ class Likelihood:
 
     observe: Callable[[Tensor], Observation]
     outputs: int = 1
+    pixels: int = 0  # how many the training objective counts; 0: as many as an image has
+
+    def weight(self, shape: torch.Size) -> float:
+        """The weight of log p(x|w) in the training objective, for examples of this shape."""
+        if not self.pixels:
+            return 1.0
+        if not is_image(shape):
+            raise IncompatibleError(
+                f"pixels={self.pixels} of a likelihood is for images, and examples of shape "
+                f"{tuple(shape)} are none; leave it out"
+            )
+        return self.pixels / (shape[1] * shape[2])
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,7 @@ class Sizes:
     latent: int = 10
     features: int = 256  # width of the encoder's output
     n_train: int = 1000  # number of training examples
+    likelihood_weight: float = 1.0  # of log p(x|w) in the objective
     draw_examples: Callable[[int], Tensor] | None = None  # for parts that start from data
 
 
@@ -177,7 +190,10 @@ class Trace:
             "posterior; leave out the part that replaces it"
         )
 
-    def log_weight(self) -> Tensor:
-        """(B,) log importance weight of the sample, log p(x|z) + log p(z) − log q(z|x)."""
+    def log_weight(self, likelihood_weight: float = 1.0) -> Tensor:
+        """(B,) log importance weight of the sample, log p(x|z) + log p(z) − log q(z|x).
+
+        `likelihood_weight` multiplies log p(x|z), for use in an objective.
+        """
         log_ratios = [latent.log_ratio() for latent in self.latents.values()]
-        return self.px.log_prob(self.target) - torch.stack(log_ratios).sum(0)
+        return likelihood_weight * self.px.log_prob(self.target) - torch.stack(log_ratios).sum(0)

@@ -93,7 +93,11 @@ class Mapping(nn.Module, ABC):
 
 
 class Term(nn.Module, ABC):
-    """One term of the objective."""
+    """One term of the objective.
+
+    The objective multiplies the term named `nll` by `sizes.likelihood_weight`. A term of another
+    name that contains log p(x|w) does so itself.
+    """
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()

@@ -220,19 +220,31 @@ def resolve_model(
     `others` are further entries to which a setting may belong.
     """
     parts = [models[name] for name in model_names(model)]
-    net = networks[network or default_network(data.shape)]
-    like = likelihoods[likelihood or data.likelihood.name]
+    net, net_params = networks.parse(network or default_network(data.shape))
+    like, like_params = likelihoods.parse(likelihood or data.likelihood.name)
     asked.check([*parts, net, like, *others], also=NUMBERS)
     if like.metadata.get("bounded") and not data.in_unit_interval:
         raise IncompatibleError(
             f"the likelihood {like.name} needs data in [0, 1], which this is not; choose gaussian"
         )
     declared = {k: v for k, v in data.likelihood.params.items() if k in like.parameters}
-    return ModelSpec(
+    pieces = ModelSpec(
         model=tuple(models.choose(part.name, **asked.params_of(part)) for part in parts),
-        network=networks.choose(net.name, **asked.params_of(net)),
-        likelihood=likelihoods.choose(like.name, **{**declared, **asked.params_of(like)}),
+        network=networks.choose(net.name, **_together(net, net_params, asked)),
+        likelihood=likelihoods.choose(
+            like.name, **{**declared, **_together(like, like_params, asked)}
+        ),
     )
+    likelihoods.make(pieces.likelihood).weight(data.shape)  # refuses pixels of what is no image
+    return pieces
+
+
+def _together(entry: Entry, named: Mapping[str, Value], asked: Settings) -> dict[str, Value]:
+    """The numbers written with a name and those that are set, each once."""
+    own = asked.params_of(entry)
+    for key in named.keys() & own.keys():
+        raise ParameterError(f"{entry.name}.{key} is set twice; set it once")
+    return {**named, **own}
 
 
 def plan(
@@ -254,8 +266,10 @@ def plan(
     Args:
         model: one name or several, as in `"jigsaw+beta-tcvae"`.
         data: a dataset such as `"sprites(size=32)"`, a folder of images, an .npy or .npz file.
-        network: encoder and decoder; `conv` for images and `mlp` for vectors by default.
-        likelihood: of the data; what the dataset declares by default.
+        network: encoder and decoder, such as `"mlp(width=128)"`; `conv` for images and `mlp` for
+            vectors by default.
+        likelihood: of the data, such as `"gaussian(variance=0.1)"`; what the dataset declares by
+            default.
         latent: number of latents.
         batch: examples per step.
         steps: optimiser steps.
@@ -351,8 +365,10 @@ def build(
         model: one name or several, as in `"jigsaw+beta-tcvae"`.
         data: what it will be trained on; gives shape, likelihood and number of examples.
         latent: number of latents.
-        network: encoder and decoder; `conv` for images and `mlp` for vectors by default.
-        likelihood: of the data; what the dataset declares by default.
+        network: encoder and decoder, such as `"mlp(width=128)"`; `conv` for images and `mlp` for
+            vectors by default.
+        likelihood: of the data, such as `"gaussian(variance=0.1)"`; what the dataset declares by
+            default.
         seed: of the initial weights.
         settings: parameters of the pieces named above, by their own names.
 

@@ -20,7 +20,7 @@ from untwine.parts.defaults import (
     SingleLatent,
     StandardNormal,
 )
-from untwine.parts.schedules import Weight
+from untwine.parts.schedules import Weight, scale
 from untwine.parts.terms import KL, NegLogLikelihood
 from untwine.records import Batch, Inference, Likelihood, Network, Sizes, Trace
 from untwine.slots import AdversarialTerm, Corruption, Latents, Posterior, Prior, Term
@@ -337,7 +337,8 @@ class Recipe:
         """
         if sizes.latent < 1:
             raise ParameterError(f"a model needs at least 1 latent, not {sizes.latent}")
-        sizes = replace(sizes, features=network.features)
+        likelihood_weight = likelihood.weight(sizes.shape)
+        sizes = replace(sizes, features=network.features, likelihood_weight=likelihood_weight)
         single = partial(
             SingleLatent,
             posterior=self.posterior or GaussianPosterior,
@@ -347,6 +348,8 @@ class Recipe:
         latents = (self.latents or single)(sizes)
         code = replace(sizes, latent=latents.out_features)
         mapping = (self.mapping or IdentityMapping)(code)
+        terms = dict(self.all_terms())
+        terms["nll"] = (scale(terms["nll"][0], likelihood_weight), terms["nll"][1])
         raw = torch.Size((sizes.shape[0] * likelihood.outputs, *sizes.shape[1:]))
         model = VAE(
             sizes=replace(sizes, draw_examples=None),  # a model must not keep its data alive
@@ -357,7 +360,7 @@ class Recipe:
             decoder=network.decoder(mapping.out_features, raw),
             likelihood=likelihood,
             objective=Objective(
-                {name: (weight, make(code)) for name, (weight, make) in self.all_terms().items()}
+                {name: (weight, make(code)) for name, (weight, make) in terms.items()}
             ),
             draws=self.draws or 1,
         )

@@ -19,10 +19,10 @@ def train(
     lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-4,
     seed: Annotated[int, typer.Option(help="Seed of weights, data order and noise.")] = 0,
     network: Annotated[
-        str | None, typer.Option(help="conv, mlp, ...; by default what fits the data.")
+        str | None, typer.Option(help="conv, mlp(width=128), ...; by default what fits the data.")
     ] = None,
     likelihood: Annotated[
-        str | None, typer.Option(help="bernoulli, gaussian, ...; by default the dataset's own.")
+        str | None, typer.Option(help="gaussian(variance=0.1), ...; by default the dataset's own.")
     ] = None,
     out: Runs = Path("runs"),
     device: Device = "auto",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from untwine.records import Likelihood
 from untwine.registry import likelihood
-from untwine.schema import Positive
+from untwine.schema import Natural, Positive
 
 
 def sum_over_pixels(values: Tensor) -> Tensor:
@@ -74,16 +74,21 @@ def mean_link(squash: bool) -> Callable[[Tensor], Tensor]:
 
 
 @likelihood(title="Bernoulli", paper="Kingma and Welling, 2014", bounded=True)
-def bernoulli() -> Likelihood:
+def bernoulli(*, pixels: Natural = 0) -> Likelihood:
     """Cross-entropy with logits: Σ [softplus(o) − x·o], as in Kingma and Welling, 2014.
 
     On pixels that are not 0 or 1 its value has a floor above zero (their entropy).
+
+    Args:
+        pixels: weigh the log-likelihood in the training objective as if an image had this many
+            pixels, for a paper's weights at another image size; 0 leaves it as it is. Scores and
+            the history's `nll` stay in nats.
     """
-    return Likelihood(Bernoulli)
+    return Likelihood(Bernoulli, pixels=pixels)
 
 
 @likelihood(title="Gaussian", paper="Kingma and Welling, 2014")
-def gaussian(*, variance: Positive = 0.5, squash: bool = True) -> Likelihood:
+def gaussian(*, variance: Positive = 0.5, squash: bool = True, pixels: Natural = 0) -> Likelihood:
     """Fixed variance s²: Σ (x−m)²/(2s²) + ½ log 2πs², as in Kingma and Welling, 2014.
 
     Minimising it with weight β on the KL equals minimising the sum of squares with weight 2s²β.
@@ -91,18 +96,20 @@ def gaussian(*, variance: Positive = 0.5, squash: bool = True) -> Likelihood:
     Args:
         variance: s²; 0.5 is the plain sum of squares, UG-VAE uses 0.2.
         squash: pass the mean through a sigmoid, for data in [0, 1].
+        pixels: that the training objective counts, as in bernoulli.
     """
     link = mean_link(squash)
-    return Likelihood(lambda raw: FixedGaussian(link(raw), variance))
+    return Likelihood(lambda raw: FixedGaussian(link(raw), variance), pixels=pixels)
 
 
 @likelihood(title="Laplace", paper="Mathieu et al., 2019")
-def laplace(*, scale: Positive = 1.0, squash: bool = True) -> Likelihood:
+def laplace(*, scale: Positive = 1.0, squash: bool = True, pixels: Natural = 0) -> Likelihood:
     """Absolute error: Σ |x−m|/b + log 2b, as in Mathieu et al., 2019.
 
     Args:
         scale: b; Mathieu et al. use 0.1.
         squash: pass the mean through a sigmoid, for data in [0, 1].
+        pixels: that the training objective counts, as in bernoulli.
     """
     link = mean_link(squash)
-    return Likelihood(lambda raw: Laplace(link(raw), scale))
+    return Likelihood(lambda raw: Laplace(link(raw), scale), pixels=pixels)

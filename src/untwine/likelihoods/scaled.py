@@ -12,7 +12,7 @@ from untwine.distributions import Gaussian
 from untwine.likelihoods.basic import mean_link, sum_over_pixels
 from untwine.records import Likelihood
 from untwine.registry import likelihood
-from untwine.schema import Positive
+from untwine.schema import Natural, Positive
 
 BINS = 256
 
@@ -60,7 +60,9 @@ class Logistic256:
 
 
 @likelihood(title="Gaussian with learned variance", paper="Bouchacourt et al., 2018")
-def learned_gaussian(*, bound: Positive = 1.0, squash: bool = False) -> Likelihood:
+def learned_gaussian(
+    *, bound: Positive = 1.0, squash: bool = False, pixels: Natural = 0
+) -> Likelihood:
     """Mean and log-variance ℓ per pixel: ½ Σ [(x−m)² e^{−ℓ} + ℓ + log 2π], as in Bouchacourt et al., 2018.
 
     ℓ = c·tanh(o/c) for the decoder's output o and the bound c, so that no pixel's variance can
@@ -69,6 +71,7 @@ def learned_gaussian(*, bound: Positive = 1.0, squash: bool = False) -> Likeliho
     Args:
         bound: c; the log-variance stays within [−c, c]. ML-VAE has 1.
         squash: pass the mean through a sigmoid, for data in [0, 1]; ML-VAE does not.
+        pixels: that the training objective counts, as in bernoulli.
     """  # noqa: E501
     link = mean_link(squash)
 
@@ -76,16 +79,19 @@ def learned_gaussian(*, bound: Positive = 1.0, squash: bool = False) -> Likeliho
         mean, logvar = raw.chunk(2, 1)
         return LearnedGaussian(link(mean), bound * torch.tanh(logvar / bound))
 
-    return Likelihood(observe, outputs=2)
+    return Likelihood(observe, outputs=2, pixels=pixels)
 
 
 @likelihood(title="Logistic in 256 bins", paper="Tomczak and Welling, 2018", bounded=True)
-def logistic256() -> Likelihood:
+def logistic256(*, pixels: Natural = 0) -> Likelihood:
     """Bytes: log [σ((x+1/256−m)/s) − σ((x−m)/s)] for x on the grid of 1/256, as in Tomczak and Welling, 2018.
 
     The mean is a sigmoid kept within [1/512, 1 − 1/512], log s is kept within [−4.5, 0]. Unlike in
     the paper's code the outermost bins take all that lies beyond them, so that the 256 bins sum to
     one, and nothing is added inside the logarithm.
+
+    Args:
+        pixels: that the training objective counts, as in bernoulli.
     """  # noqa: E501
 
     def observe(raw: Tensor) -> Logistic256:
@@ -93,4 +99,4 @@ def logistic256() -> Likelihood:
         edge = 0.5 / BINS
         return Logistic256(mean.sigmoid().clamp(edge, 1 - edge), F.hardtanh(log_scale, -4.5, 0.0))
 
-    return Likelihood(observe, outputs=2)
+    return Likelihood(observe, outputs=2, pixels=pixels)

@@ -7,7 +7,7 @@ import math
 from torch import Tensor
 
 from untwine.parts.terms import KL, NegLogLikelihood
-from untwine.records import Trace
+from untwine.records import Sizes, Trace
 from untwine.registry import model
 from untwine.schema import Count
 from untwine.slots import Term
@@ -21,8 +21,12 @@ class ImportanceBound(Term):
     latents without a prior density or shared by a group.
     """
 
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        self.likelihood_weight = sizes.likelihood_weight
+
     def forward(self, trace: Trace) -> Tensor:
-        weights = trace.log_weight().view(-1, trace.draws)  # (B, K)
+        weights = trace.log_weight(self.likelihood_weight).view(-1, trace.draws)  # (B, K)
         return math.log(trace.draws) - weights.logsumexp(1)
 
 

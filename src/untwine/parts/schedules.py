@@ -11,6 +11,15 @@ Weight = float | Schedule
 """The weight of a term: a number, or a function of the step (a scalar tensor)."""
 
 
+def scale(weight: Weight, factor: float) -> Weight:
+    """The weight times a factor.
+
+    >>> scale(0.5, 16.0)
+    8.0
+    """
+    return (lambda step: factor * weight(step)) if callable(weight) else factor * weight
+
+
 def linear(start: float, end: float, steps: int) -> Schedule:
     """A schedule from `start` at step 0 to `end` at step `steps`, then constant.
 

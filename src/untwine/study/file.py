@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from untwine.vae import VAE
 
 ENTRIES = ("study", "about", "models", "data", "seeds", "training", "metrics", "examples", "scales")
-TRAINING = ("latent", "batch", "steps", "lr", "network", "likelihood")
+PIECES = ("network", "likelihood")
+TRAINING = ("latent", "batch", "steps", "lr", *PIECES)
 PLAIN = re.compile(r"\w[\w .+-]*")  # a name that is safe as a directory's
 MERGE = "tag:yaml.org,2002:merge"
 STAND_IN = "sprites(size=16)"  # on which models are checked where no dataset can be opened
@@ -238,7 +239,7 @@ def _training(document: Document, place: KeyPath, value: Any, wrong: Mistake) ->
     """The numbers of training that there are; names where names must be."""
     numbers = _mapping(document, place, value, wrong)
     wrong += _unknown_keys(document, place, numbers, "entry of training", TRAINING)
-    for key in ("network", "likelihood"):
+    for key in PIECES:
         if not all(isinstance(name, str) for name in _list(numbers.get(key, ""))):
             sentence = f"{key} must be a name, not {numbers.pop(key)!r}"
             wrong.append((document.line(*place, key), sentence))
@@ -341,11 +342,11 @@ def _runs(
             try:
                 run, built, opened = build_setting(model, data, params, numbers)
             except UntwineError as first:
-                keys = (*params, *numbers)
+                values = {**params, **numbers}
                 for error in (first, *_each_alone(model, data, params, numbers)):
                     # a stand-in tells of names and numbers, not of what fits the data
                     if datasets or isinstance(error, UnknownNameError | ParameterError):
-                        wrong.append((_line_of(document, model, keys, str(error)), str(error)))
+                        wrong.append((_line_of(document, model, values, str(error)), str(error)))
                 continue
             if datasets:
                 wrong += _unmet(document, run, built, opened, names)
@@ -359,7 +360,7 @@ def _each_alone(
 
     Network and likelihood stay, since they have parameters of their own.
     """
-    pieces = {key: numbers[key] for key in ("network", "likelihood") if key in numbers}
+    pieces = {key: numbers[key] for key in PIECES if key in numbers}
     parts: list[tuple[dict[str, Any], dict[str, Any]]] = [({k: v}, {}) for k, v in params.items()]
     parts += [({}, {key: value}) for key, value in numbers.items()]
     for one, number in parts:
@@ -373,16 +374,17 @@ def _settings(params: Mapping[str, Any]) -> list[str]:
     return [f"{key}={_text(value)}" for key, value in params.items()]
 
 
-def _line_of(document: Document, model: str, keys: Iterable[str], sentence: str) -> int:
+def _line_of(document: Document, model: str, values: Mapping[str, Any], sentence: str) -> int:
     """The line of the entry that a sentence names first; that of the model, if it names none."""
     place = ("models", model)
-    named: dict[int, str] = {}
-    for key in keys:
-        either = re.escape(key).replace("_", "[-_]")  # sentences may say lambda-od for lambda_od
-        match = re.search(rf"(?<![\w-]){either}(?![\w-])", sentence)
-        if match:
-            named.setdefault(match.start(), key)
-    for _, key in sorted(named.items()):
+    words = [(key.replace("_", "-"), key) for key in values]
+    words += [(str(values[key]).partition("(")[0], key) for key in PIECES if key in values]
+    plain = sentence.replace("_", "-")  # sentences may say lambda-od for lambda_od
+    matches = [
+        (re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", plain), key) for word, key in words
+    ]
+    named = sorted((key in PIECES, match.start(), key) for match, key in matches if match)
+    for *_, key in named:
         places = [(*place, "training", key), (*place, "zip", key), (*place, key), ("training", key)]
         for inside in places:
             if inside in document.lines:
