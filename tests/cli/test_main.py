@@ -1,10 +1,12 @@
 """The command, as a person types it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,6 +50,16 @@ def test_the_road_from_data_to_report(untwine_command, runs):
     assert code == 0 and out.strip().endswith("report.html")
     code, out, _ = untwine_command("runs")
     assert code == 0 and "finished" in out and "mig" in out
+
+
+def test_a_directory_whose_name_is_not_utf_8_is_printed(tmp_path, monkeypatch, capfdbinary):
+    out = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xe9")
+    monkeypatch.setattr(sys, "argv", ["untwine", *TRAIN.split(), "--out", out])
+    with pytest.raises(SystemExit, match="0"):
+        main.main()
+    printed, told = capfdbinary.readouterr()
+    assert (Path(os.fsdecode(printed.rstrip(b"\n"))) / "done.json").exists()
+    assert rb"\xff\xe9/beta-vae" in told
 
 
 def test_training_again_reuses_the_run(untwine_command):

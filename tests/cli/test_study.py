@@ -1,10 +1,14 @@
 """The command `untwine study`, from plan to report."""
 
+import sys
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from untwine.cli.main import app
+from untwine.cli.study import list_studies
 from untwine.errors import DataError, ParameterError, UntwineError
 from untwine.study.file import read_study
 from untwine.study.folder import make_folder
@@ -68,6 +72,16 @@ def test_a_run_of_another_process_is_told_and_no_failure(tiny, tmp_path):
         result = command("run", file, "--out", tmp_path, "-q")
     assert result.exit_code == 0 and "0 of 1 runs done" in result.stderr
     assert "1 run is running in another process" in result.stderr
+
+
+def test_what_a_study_says_about_itself_is_text(tiny, tmp_path, monkeypatch, capsys):
+    """Neither markup nor control characters of a received study reach the terminal."""
+    make_folder(replace(read_study(str(tiny[0])), about="[/red] \x1b]0;x\x07 [bold]"), tmp_path)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "500")
+    list_studies(tmp_path)
+    out = capsys.readouterr().out
+    assert "[/red] ␛]0;x␇ [bold]" in out and "\x07" not in out
 
 
 def test_status_reads_a_damaged_failure(tiny, tmp_path):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from untwine.cli.options import Quiet, Settings
-from untwine.tools.terminal import say, show_table
+from untwine.tools.terminal import say, show_path, show_table
 
 app = typer.Typer(
     help="Datasets on this machine: list, fetch, find, check, preview.",
@@ -42,7 +42,7 @@ def fetch(name: DataName, quiet: Quiet = False) -> None:
     if not paths:
         say(f"{name} needs no files")
     for path in paths:
-        print(path)
+        show_path(path)
 
 
 @app.command()
@@ -80,7 +80,7 @@ def preview(
     """
     from untwine.catalogue.data import preview
 
-    print(preview(name, settings or [], out))
+    show_path(preview(name, settings or [], out))
 
 
 # Names of version 0.1, which work until 0.3.

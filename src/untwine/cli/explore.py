@@ -8,6 +8,7 @@ import typer
 
 from untwine.cli.options import Quiet, Runs
 from untwine.explore.serving import PORT, open_socket, require_packages, serve
+from untwine.tools.terminal import show_path
 
 
 def explore(
@@ -51,7 +52,7 @@ def explore(
     if export is not None:
         from untwine.explore.export import write_copy
 
-        print(write_copy(gallery, export, quiet=quiet))
+        show_path(write_copy(gallery, export, quiet=quiet))
         return
     with open_socket(host, port) as door:
         serve(gallery, door, host, browser=browser and sys.stdout.isatty())

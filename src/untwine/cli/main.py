@@ -1,5 +1,6 @@
 """The command `untwine`. Heavy modules are imported inside the commands that need them."""
 
+import io
 import sys
 
 import typer
@@ -31,6 +32,8 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command; errors are one sentence and a non-zero exit."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding that lacks a character is no error
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except UntwineError as error:

@@ -9,7 +9,7 @@ import typer
 from untwine.cli.options import Quiet
 from untwine.cli.study import report_outcome
 from untwine.errors import DataError, ParameterError
-from untwine.tools.terminal import say, show_table
+from untwine.tools.terminal import say, show_path, show_table
 
 if TYPE_CHECKING:
     from untwine.reproduce.items import Item, PreparedItem
@@ -71,7 +71,7 @@ def reproduce(
             say(f"{one.address} is skipped: {error}")
             failed = True
     if every:
-        print(write_index(out))
+        show_path(write_index(out))
     if failed:
         raise typer.Exit(1)
 
@@ -111,7 +111,7 @@ def reproduce_item(
         rows = [[v.says, v.verdict, v.evidence, v.published] for v in page.verdicts]
         header = ["claim", "our runs", "evidence", "published runs"]
         show_table(header[:columns], [row[:columns] for row in rows])
-    print(page.path)
+    show_path(page.path)
     return succeeded
 
 

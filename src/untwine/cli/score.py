@@ -11,7 +11,7 @@ import typer
 from untwine.cli.options import Command as Command
 from untwine.cli.options import Device, Json, Metrics, Quiet, RunName, Runs, Settings
 from untwine.errors import ParameterError
-from untwine.tools.terminal import say, show_table
+from untwine.tools.terminal import say, show_path, show_table
 
 if TYPE_CHECKING:
     from untwine.scoring.scores import Scores
@@ -176,4 +176,4 @@ def report(run: RunName, out: Runs = Path("runs"), quiet: Quiet = False) -> None
     from untwine.report.run import write_report
     from untwine.runs.directory import find_run
 
-    print(write_report(find_run(run, out), quiet=quiet))
+    show_path(write_report(find_run(run, out), quiet=quiet))

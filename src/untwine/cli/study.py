@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from untwine.cli.options import Command, Device, Quiet, Studies
-from untwine.tools.terminal import say, show_table
+from untwine.tools.terminal import printable, say, show_path, show_table
 
 if TYPE_CHECKING:
     from untwine.study.folder import StudyFolder
@@ -140,7 +140,7 @@ def run(
         say(f"interrupted; run the same command to resume {folder.path}")
         raise typer.Exit(130) from None
     report_outcome(outcome, folder.path, len(folder.study.runs))
-    print(folder.path)
+    show_path(folder.path)
     if outcome.failed:
         raise typer.Exit(1)
 
@@ -181,13 +181,13 @@ def results(
       untwine study results constrained-vaes-laptop
       untwine study results constrained-vaes-laptop --csv scores.csv
     """
-    import sys
-
-    from untwine.study.table import results_table, write_parquet
+    from untwine.study.table import format_csv, results_table, write_csv, write_parquet
 
     table = results_table(open_study(study, out))
-    if csv is not None:
-        table.to_csv(sys.stdout if str(csv) == "-" else csv, index=False)
+    if csv is not None and str(csv) == "-":
+        print(printable(format_csv(table), keep="\n"), end="")
+    elif csv is not None:
+        write_csv(table, csv)
     if parquet is not None:
         write_parquet(table, parquet)
     if csv is None and parquet is None:
@@ -218,7 +218,7 @@ def report(
     from untwine.study.folder import open_folder
 
     behind = open_folder(published, out) if published else None
-    print(write_study_report(open_study(study, out), published=behind, quiet=quiet))
+    show_path(write_study_report(open_study(study, out), published=behind, quiet=quiet))
 
 
 @app.command("import")
@@ -237,7 +237,7 @@ def import_results(
 
     folder, rows = import_published(files, name, out)
     say(f"{rows:,} runs; next: untwine study report {folder.path}")
-    print(folder.path)
+    show_path(folder.path)
 
 
 @app.command()

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from untwine.cli.options import Device, ModelName, Quiet, Runs, Settings
-from untwine.tools.terminal import say, show_table
+from untwine.tools.terminal import say, show_path, show_table
 
 
 def train(
@@ -86,7 +86,7 @@ def train(
         raise typer.Exit(130) from None
     say(f"{'already finished' if was_finished else 'finished'}: {path}")
     say(f"next: untwine evaluate {path}   or   untwine report {path}")
-    print(path)
+    show_path(path)
 
 
 def runs(out: Runs = Path("runs")) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from untwine.study.local import Event, Watch
 from untwine.tools.progress import LinePrinter
-from untwine.tools.terminal import format_duration
+from untwine.tools.terminal import format_duration, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -121,11 +121,13 @@ def _table(tally: StudyProgress) -> Iterator[Watch]:
 
 def _progress_table(tally: StudyProgress) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, title=tally.summary(), title_justify="left", header_style="bold")
     for name in ("worker", "run", "done", ""):
         table.add_column(name, min_width=len(name), overflow="ellipsis", no_wrap=True)
     for worker, event in sorted(tally.running.items())[:MAX_WORKERS_SHOWN]:
         share = f"{100 * event.done / event.total:.0f} %" if event.total else ""
-        table.add_row(str(worker + 1), event.job.spec.directory, share, event.note)
+        cells = (str(worker + 1), event.job.spec.directory, share, event.note)
+        table.add_row(*(Text(printable(cell)) for cell in cells))
     return table

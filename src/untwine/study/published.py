@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -107,7 +108,7 @@ def _single_quotes(file: Path) -> bool:
 
     opened = gzip.open if file.suffix == ".gz" else open
     with opened(file, "rt") as stream:
-        return "'" in stream.read(4096)
+        return bool(re.search(r"(?m)(^|,)'[^',\n]*'(,|$)", stream.read(4096)))
 
 
 def _renamed(table: Table, file: Path) -> Table:

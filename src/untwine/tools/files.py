@@ -56,6 +56,15 @@ def write_bytes(path: Path, content: bytes) -> None:
     write_atomically(path, lambda stream: stream.write(content))
 
 
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file that the user named: atomically, unless it is a device or a pipe."""
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+    else:
+        write_bytes(path, content)
+
+
 def write_json(path: Path, content: object) -> None:
     write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from untwine.tools.terminal import printable, say
+
 Show = Callable[[int, str], None]
 Listener = Callable[[str, int, int, str], None]  # label, done, total, note
 LINE_INTERVAL = 10.0  # seconds between plain lines
@@ -53,7 +55,7 @@ class LinePrinter:
 
     def write(self, line: str) -> None:
         """Print a line that does not count as an update."""
-        print(line, file=sys.stderr, flush=True)
+        say(line)
 
 
 def _lines(total: int, label: str) -> Show:
@@ -80,13 +82,13 @@ def _bar(total: int, label: str) -> Iterator[Show]:
     )
 
     bar = Progress(
-        TextColumn(label),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
         console=Console(stderr=True),
     )
     with bar:
-        task = bar.add_task(label, total=total, note="")
-        yield lambda done, note: bar.update(task, completed=done, note=note)
+        task = bar.add_task(printable(label), total=total, note="")
+        yield lambda done, note: bar.update(task, completed=done, note=printable(note))
