@@ -141,5 +141,5 @@ def test_thresholds_lie_in_the_middle():
 
 
 def test_codes_that_single_precision_cannot_hold_are_refused():
-    with pytest.raises(DataError, match="single precision"):
+    with pytest.raises(DataError, match="scale them"):
         fit_boosted_trees(np.array([[0.0], [1e300]]), np.array([[0], [1]]), np.zeros((1, 1)))

@@ -11,6 +11,9 @@ from untwine.errors import DataError
 
 Codes = NDArray[np.floating]  # (N, D)
 Levels = NDArray[np.int64]  # (N, K)
+MAX_CODE = 1e32  # in magnitude: fits single precision, and its powers fit double
+MAX_LEVEL = 2**53  # whole numbers up to here are exact in every type
+MAX_SINGLE_CODE = 1e15  # whose sums of squares fit single precision; larger codes are widened
 
 
 class Split(NamedTuple):
@@ -30,10 +33,26 @@ def check_codes(codes: ArrayLike) -> Codes:
         raise DataError(f"codes must have shape (N, D), not {z.shape}")
     if len(z) < 2:
         raise DataError("a score needs at least 2 examples")
-    z = z if np.issubdtype(z.dtype, np.floating) else z.astype(np.float64)
-    if not np.isfinite(z).all():
+    if z.dtype.kind == "f" and not largest_code(z) > MAX_SINGLE_CODE:
+        return z
+    return z.astype(np.float64, copy=False)
+
+
+def largest_code(codes: NDArray[Any]) -> float:
+    """The largest magnitude of codes; refuse those that no score can be computed of.
+
+    Everybody who takes codes asks this first. Compiled loops turn codes into places in memory, so
+    NaN, infinity and numbers whose differences overflow must never reach them.
+
+    >>> largest_code(np.array([[0.5], [-2.0]]))
+    2.0
+    """
+    largest = max(float(codes.max(initial=0)), -float(codes.min(initial=0)))  # NaN stays NaN
+    if not np.isfinite(largest):
         raise DataError("the codes hold NaN or infinity; find out where they come from first")
-    return z
+    if largest > MAX_CODE:
+        raise DataError(f"the codes reach {largest:.3g}, beyond {MAX_CODE:g}; scale them first")
+    return largest
 
 
 def check(codes: ArrayLike, factors: ArrayLike) -> tuple[Codes, Levels]:
@@ -98,6 +117,8 @@ def _check_both(codes: ArrayLike, factors: ArrayLike) -> tuple[Codes, Levels]:
         )
     if f.dtype.kind == "f" and not (np.isfinite(f).all() and (f == np.round(f)).all()):
         raise DataError("factors must be whole numbers, one per level")
+    if max(abs(int(f.max())), abs(int(f.min()))) > MAX_LEVEL:
+        raise DataError(f"levels of factors must be at most {MAX_LEVEL:,} in size; number them")
     return check_codes(z), f.astype(np.int64)
 
 

@@ -8,6 +8,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from untwine.errors import DataError
+from untwine.estimators.arrays import largest_code
+
 Codes = NDArray[np.floating]
 Levels = NDArray[np.integer]
 LevelsAt = Callable[[slice, slice], Levels]  # rows and columns to their levels
@@ -29,9 +32,12 @@ def bin_codes(
     Bins are almost equally wide, so a guess half a bin too low needs one comparison to be right.
     """
     bins = np.empty(values.shape, np.uint32)
+    last = edges.shape[1] - 1.0
     for n in range(values.shape[0]):
         for i in range(values.shape[1]):
-            guess = np.uint32((values[n, i] - low[i]) * scale[i] - 0.5)
+            place = (values[n, i] - low[i]) * scale[i] - 0.5
+            place = place if place > 0.0 else 0.0  # NaN too stays inside
+            guess = np.uint32(place if place < last else last)
             bins[n, i] = guess + (values[n, i] >= edges[i, guess])
     return bins
 
@@ -97,6 +103,7 @@ def row_slices(n: int) -> Iterator[slice]:
 
 def _bin_finder(values: Codes, bins: int) -> LevelsAt:
     """Return a function from rows and columns to the bins of their values."""
+    largest_code(values)
     kind = np.float32 if values.dtype.itemsize <= 4 else np.float64
     low, scale = np.zeros((2, values.shape[1]))
     edges = np.full((values.shape[1], bins), np.inf, kind)
@@ -127,11 +134,13 @@ def _width(edges: Codes) -> float:
 
 def _from_zero(levels: Levels) -> Levels:
     """Shift (N, K) levels to start at 0, and close long gaps, so that they can be counted."""
-    low = np.array([int(column.min()) for column in levels.T])
-    high = np.array([int(column.max()) for column in levels.T])
-    if (high - low > len(levels) + MAX_GAPS).any():
-        return np.stack([np.unique(column, return_inverse=True)[1] for column in levels.T], axis=1)
-    return levels - low if low.any() else levels
+    if levels.dtype.kind not in "biu":
+        raise DataError("levels must be whole numbers")
+    wide = levels if levels.dtype.kind == "u" else levels.astype(np.int64, copy=False)
+    low = wide.min(0)
+    if any(int(a) - int(b) > len(wide) + MAX_GAPS for a, b in zip(wide.max(0), low, strict=True)):
+        return np.stack([np.unique(column, return_inverse=True)[1] for column in wide.T], axis=1)
+    return wide - low if low.any() else wide
 
 
 def _information(levels_at: LevelsAt, shape: tuple[int, int], b: Levels) -> NDArray[np.float64]:

@@ -11,7 +11,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from untwine.estimators.arrays import Codes, Levels, Split
+from untwine.errors import DataError
+from untwine.estimators.arrays import Codes, Levels, Split, largest_code
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
@@ -23,6 +24,7 @@ Loss = Callable[[Floats], tuple[float, Floats]]  # (C, N) scores to sum and deri
 LOGISTIC_BLOCK = 2**11  # rows whose scores fit into the processor's cache
 LOGISTIC_TOLERANCE = 1e-4  # largest derivative of the mean loss that counts as a minimum
 LOGISTIC_MAX_STEPS = 1000
+LOGISTIC_MAX_INPUT = 1e15  # standard deviations; test rows further away count as there
 SVM_MAX_ROWS = 2**22  # sorted at a time by all threads together
 SVM_MAX_STEPS = 100
 SVM_TOLERANCE = 1e-15  # what a further step could gain, as a share of the objective
@@ -83,6 +85,16 @@ def _in_threads(
         return list(pool.map(function, items))
 
 
+def _check_rows(rows: Split) -> None:
+    """Refuse codes and levels that compiled loops must not see."""
+    largest_code(rows.codes)
+    largest_code(rows.test_codes)
+    for levels in (rows.factors, rows.test_factors):
+        n = len(rows.factors) + len(rows.test_factors)
+        if levels.dtype.kind not in "iu" or levels.min() < 0 or levels.max() >= n:
+            raise DataError("levels of factors must be numbered from 0 without gaps")
+
+
 # Logistic regression
 
 
@@ -91,15 +103,18 @@ def logistic_inputs(rows: Split) -> tuple[Floats, Floats]:
 
     Mean and standard deviation are those of the training rows; a latent constant there becomes 0.
     """
+    _check_rows(rows)
     mean = rows.codes.mean(0, dtype=np.float64)
     changing = (rows.codes != rows.codes[:1]).any(0)
-    spread = np.where(changing, rows.codes.std(0, dtype=np.float64), np.inf)
+    spread = rows.codes.std(0, dtype=np.float64)
+    spread = np.where(changing & (spread > 0), spread, np.inf)
     return _standardise(rows.codes, mean, spread), _standardise(rows.test_codes, mean, spread)
 
 
 def _standardise(codes: Codes, mean: Floats, spread: Floats) -> NDArray[np.float32]:
     x = np.ones((len(codes), codes.shape[1] + 1), np.float32)
-    x[:, :-1] = (codes - mean) / spread
+    with np.errstate(over="ignore"):
+        x[:, :-1] = np.clip((codes - mean) / spread, -LOGISTIC_MAX_INPUT, LOGISTIC_MAX_INPUT)
     return x
 
 
@@ -205,6 +220,7 @@ def auc_ranking(log_probabilities: Floats, y: Levels, levels: Levels) -> float:
 
 def svm_accuracies(rows: Split, cost: float) -> Doubles:
     """(D, K) accuracies of machines that predict the level of factor k from latent i alone."""
+    _check_rows(rows)
     threads = min(os.cpu_count() or 1, max(1, SVM_MAX_ROWS // len(rows.codes)))
     latents = range(rows.codes.shape[1])
     return np.stack(_in_threads(lambda i: _latent_accuracies(rows, i, cost), latents, threads))

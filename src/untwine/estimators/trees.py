@@ -34,7 +34,8 @@ from numba.core import config
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from untwine.errors import DataError
+from untwine.errors import ParameterError
+from untwine.estimators.arrays import largest_code
 
 LANES = 8  # trees that share the sums at the root
 INNER, SPLITS, LEAVES = 3, 7, 8  # of a tree of depth 3; node k has the children 2k + 1 and 2k + 2
@@ -151,6 +152,8 @@ def fit_boosted_trees(
     >>> fit.importances.tolist(), fit.predicted[:, 0].tolist()
     ([[1.0]], [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
     """
+    if not 0 <= rate <= 1:
+        raise ParameterError(f"the rate must be from 0 to 1, not {rate}")
     table = _table(codes)
     classes = [np.unique(column) for column in levels.T]
     ensemble = _ensemble(levels, classes, _single(test_codes), rate)
@@ -164,8 +167,7 @@ def fit_boosted_trees(
 
 def _single(codes: NDArray[np.floating]) -> NDArray[np.float32]:
     """(N, D) codes to (D, N) in single precision, which is what the reference's trees see."""
-    if np.abs(codes).max() > LARGEST:
-        raise DataError("trees work in single precision, where some codes are infinite; scale them")
+    largest_code(codes)
     return np.ascontiguousarray(codes.T, dtype=np.float32)
 
 

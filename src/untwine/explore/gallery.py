@@ -125,7 +125,9 @@ class Gallery:
     def _open_view(self, name: str) -> RunView:
         with TORCH_LOCK:  # building a model uses the random numbers of the whole process
             trained = open_run(self.paths[name])
-        return RunView(trained, name=name)
+        view = RunView(trained, name=name)
+        view.require_usable()
+        return view
 
     def _spec(self, path: Path) -> Run | None:
         """The specification of a run; `None` if it cannot be read."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import DataError, IncompatibleError, ParameterError, RunError
 from untwine.explore.constants import MAX_CODE_VALUE
 from untwine.explore.memo import Memo
 from untwine.explore.model import SharedModel
@@ -119,6 +119,16 @@ class RunSample:
         return tiles_png(images.reshape(*codes.shape[:2], *images.shape[1:]))
 
     # Checks
+
+    def require_usable(self) -> None:
+        """Refuse a model whose codes or images are not finite numbers."""
+        try:
+            codes = self.statistics().codes[:1]
+        except DataError as error:
+            raise RunError(f"{self.name} is unusable: {error}") from error
+        drawn = self.shared_model.sample_codes(1, 0)
+        if not np.isfinite(self.shared_model.decode(np.concatenate([codes, drawn]))).all():
+            raise RunError(f"{self.name} is unusable: its images hold NaN or infinity")
 
     def check_index(self, index: int) -> int:
         """Return an index, if the data has it."""

@@ -69,9 +69,10 @@ def write_report(path: str | Path, *, n_examples: int = 10_000, quiet: bool = Tr
         the file
     """
     trained = open_run(path)
+    statistics = run_latents(trained)  # first, as it refuses a model whose codes are not finite
     representation = represent_run(trained, n_examples=n_examples, quiet=quiet)
     scores = score_rows(evaluate_representation(trained.path, representation))
-    factors, statistics = trained.data.factors, run_latents(trained)
+    factors = trained.data.factors
     shares, names = np.zeros((len(statistics.nats), 0)), ()
     if factors is not None:
         shares = factor_shares(statistics.codes, factors.levels_at(sample_examples(trained.data)))

@@ -23,6 +23,8 @@ from torch import Tensor
 
 from untwine.data.dataset import Dataset
 from untwine.distributions import Gaussian
+from untwine.errors import DataError
+from untwine.estimators.arrays import largest_code
 from untwine.records import Batch, Latent
 from untwine.runs.directory import TrainedRun
 from untwine.tools.compute import eval_mode, seeded
@@ -185,18 +187,24 @@ def batch_statistics(model: VAE, batch: Batch) -> BatchStatistics:
 
 def combine(parts: Sequence[BatchStatistics]) -> LatentStatistics:
     """The statistics of a sample from those of its batches."""
+    codes = np.concatenate([part.codes for part in parts])
+    largest_code(codes)
     first, second, noise, kl = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("first", "second", "noise", "kl")
     )
-    signal = ((first - first.mean(0)) * (second - second.mean(0))).mean(0)
-    channel = np.log1p(np.maximum(signal, 0) / (noise.mean(0) + 1e-12)) / 2
-    mean_kl = kl.mean(0, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        signal = ((first - first.mean(0)) * (second - second.mean(0))).mean(0)
+        channel = np.log1p(np.maximum(signal, 0) / (noise.mean(0) + 1e-12)) / 2
+        mean_kl = kl.mean(0, dtype=np.float64)
     exact = ~np.isnan(mean_kl)
     clusters = [part.clusters for part in parts if part.clusters is not None]
+    nats = np.where(exact, mean_kl, channel)
+    if not np.isfinite(nats).all():
+        raise DataError("the KL of the codes overflows; find out where they come from first")
     return LatentStatistics(
-        np.concatenate([part.codes for part in parts]),
-        np.where(exact, mean_kl, channel),
+        codes,
+        nats,
         exact,
         np.concatenate(clusters) if clusters else None,
     )

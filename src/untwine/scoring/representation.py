@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset
 from untwine.errors import DataError, IncompatibleError, ParameterError
+from untwine.estimators.arrays import largest_code
 from untwine.records import Batch
 from untwine.scoring.latents import BatchStatistics, LatentStatistics, batch_statistics, combine
 from untwine.tools.compute import derive_seed, pick_device, retain_freed_memory, seeded
@@ -26,6 +27,7 @@ from untwine.vae import VAE
 
 ENCODE_CHUNK = 512  # examples encoded at a time; a run is scored in batches as it was trained
 MAX_PIXELS = 2**26  # of images kept in memory for one metric
+MIN_EXAMPLES = 3  # two to learn from and one to test on
 MAX_WEIGHTED = 512  # examples whose likelihood is estimated by importance sampling
 GROUP_SIZE = 128  # images in a batch that shares a level, and
 GROUPS_PER_FACTOR = 100  # batches for each factor, as in Peis et al., 2020
@@ -68,6 +70,10 @@ def split_indices(data: Dataset, n: int, held: int, seed: int) -> tuple[Levels, 
     Of data with many more examples than that, both are drawn anew, and what was drawn twice is
     drawn again; of less, a third is set apart first. Within one part an example may come twice.
     """
+    if len(data) < MIN_EXAMPLES:
+        raise DataError(
+            f"an evaluation needs data of at least {MIN_EXAMPLES} examples, not {len(data)}"
+        )
     rng = np.random.default_rng(seed)
     if len(data) >= 10 * (n + held):
         first = data.sample_indices(n, rng)
@@ -76,6 +82,11 @@ def split_indices(data: Dataset, n: int, held: int, seed: int) -> tuple[Levels, 
     apart = np.random.default_rng(derive_seed(seed, 1)).permutation(len(data))
     third = max(1, len(data) // 3)
     return rng.choice(apart[third:], n), rng.choice(apart[:third], held)
+
+
+def _finite(codes: Floats) -> Floats:
+    largest_code(codes)
+    return codes
 
 
 class Representation:
@@ -110,18 +121,18 @@ class Representation:
     @functools.cached_property
     def codes(self) -> Floats:
         """(N, D') the representation of every example."""
-        return self._each(self.index, "encoding", self.model.encode)
+        return self._encode(self.index)
 
     @functools.cached_property
     def test_codes(self) -> Floats:
         """(N / 2, D') the representation of other examples."""
-        return self._each(self.test_index, "encoding", self.model.encode)
+        return self._encode(self.test_index)
 
     @functools.cached_property
     def sampled_codes(self) -> Floats:
         """(N, D') a draw from the posterior of every example, through the mapping."""
         with seeded(derive_seed(self.seed, 2)):
-            return self._each(self.index, "sampling codes", self.model.sample_codes)
+            return _finite(self._each(self.index, "sampling codes", self.model.sample_codes))
 
     @functools.cached_property
     def factors(self) -> Levels:
@@ -206,7 +217,7 @@ class Representation:
         if self.data.factors is None or self.data.factors.table is not None:
             raise IncompatibleError("fresh draws need data in which every combination occurs once")
         index = np.asarray(np.ravel_multi_index(tuple(levels.T), self.data.factors.sizes))
-        return self._each(index.astype(np.int64), "encoding", self.model.encode)
+        return self._encode(index.astype(np.int64))
 
     @property
     def _some(self) -> Levels:
@@ -237,7 +248,10 @@ class Representation:
             self.model.encode_group(self._take(batch, position)).cpu().numpy()
             for position, batch in enumerate(index)
         ]
-        return np.stack(codes).reshape(*levels.shape, -1), levels
+        return _finite(np.stack(codes).reshape(*levels.shape, -1)), levels
+
+    def _encode(self, index: Levels) -> Floats:
+        return _finite(self._each(index, "encoding", self.model.encode))
 
     def _take(self, index: Levels, position: int) -> torch.Tensor:
         """Images; what is random in them depends on the position alone, so they are the same."""
