@@ -46,8 +46,11 @@ def test_the_road_from_data_to_report(untwine_command, runs):
         "rotated",
         "perfect",
     ]
+    before = next(runs.glob("*/scores.json")).read_bytes()
     code, out, _ = untwine_command("report beta-vae -q")
     assert code == 0 and out.strip().endswith("report.html")
+    assert "of 50 random examples" in Path(out.strip()).read_text("utf-8")
+    assert next(runs.glob("*/scores.json")).read_bytes() == before, "nothing is scored again"
     code, out, _ = untwine_command("runs")
     assert code == 0 and "finished" in out and "mig" in out
 
@@ -136,7 +139,7 @@ def test_your_own_images_travel_the_whole_road(untwine_command, tmp_path):
     )
     line = f"train vae {tmp_path}/mine.npz --steps 5 --batch 8 --set width=4 -q"
     assert untwine_command(line)[0] == 0
-    assert untwine_command("report vae-array -q")[0] == 0
+    assert untwine_command("report vae-array --metrics mig,reconstruction -q")[0] == 0
 
 
 def test_vectors_travel_the_whole_road(untwine_command, tmp_path):

@@ -54,7 +54,7 @@ def opened(request, tmp_path_factory):
     )  # fmt: skip
     path = untwine.run(spec, tmp_path_factory.mktemp("runs"), threads=1, quiet=True)
     with pytest.MonkeyPatch.context() as patch:  # scores take seconds and are tested elsewhere
-        patch.setattr(run, "evaluate_representation", lambda *_: Scores())
+        patch.setattr(run, "evaluate_representation", lambda *_, **__: Scores())
         report = write_report(path).read_text("utf-8")
     return Opened(request.param, report, RunView(open_run(path), name="run"))
 

@@ -166,14 +166,33 @@ def table_rows(scores: "Scores", spread: bool, max_values: int | None) -> list[l
     ]
 
 
-def report(run: RunName, out: Runs = Path("runs"), quiet: Quiet = False) -> None:
+def report(
+    run: RunName,
+    metrics: Metrics = None,
+    n_examples: Annotated[
+        int | None,
+        typer.Option(
+            "--examples",
+            min=2,
+            help="Number of examples to score on; that of the stored scores by default, or 10,000.",
+        ),
+    ] = None,
+    out: Runs = Path("runs"),
+    quiet: Quiet = False,
+) -> None:
     """Write an HTML report of a finished run: scores, traversals, samples, loss curves.
 
+    Stored scores are shown as they are, and only missing ones are computed. Without --metrics, the
+    report shows every stored score and every applicable metric that finishes in seconds.
+
     \b
-    Example:
+    Examples:
       untwine report beta-tcvae
+      untwine report beta-tcvae --metrics mig,dci --examples 1000
     """
     from untwine.report.run import write_report
     from untwine.runs.directory import find_run
 
-    show_path(write_report(find_run(run, out), quiet=quiet))
+    names = split_names(metrics)
+    where = find_run(run, out)
+    show_path(write_report(where, metrics=names, n_examples=n_examples, quiet=quiet))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from untwine.registry import metrics, models
+from untwine.registry import metrics as metric_registry
+from untwine.registry import models
 from untwine.runs.describe import data_label, spec_rows, train_command
 from untwine.runs.directory import TrainedRun, open_run
 from untwine.scoring.latents import (
@@ -23,7 +24,14 @@ from untwine.scoring.latents import (
     run_latents,
     sample_examples,
 )
-from untwine.scoring.scores import Scores, evaluate_representation, represent_run, value_title
+from untwine.scoring.scores import (
+    Names,
+    Scores,
+    evaluate_representation,
+    examples_of_scores,
+    represent_run,
+    value_title,
+)
 from untwine.tools.compute import seeded
 from untwine.tools.deprecated import renamed_keywords
 from untwine.tools.files import write_bytes
@@ -62,16 +70,34 @@ class ScoreRow:
 
 
 @renamed_keywords(n="n_examples")
-def write_report(path: str | Path, *, n_examples: int = 10_000, quiet: bool = True) -> Path:
+def write_report(
+    path: str | Path,
+    *,
+    metrics: Names = None,
+    n_examples: int | None = None,
+    quiet: bool = True,
+) -> Path:
     """Write `report.html` into the directory of a finished run; compute missing scores.
+
+    Args:
+        path: directory of the run.
+        metrics: names of the scores to show; by default all that are stored and all that take
+            seconds.
+        n_examples: number of examples to score on; by default the number of the stored scores.
+        quiet: hide progress bars.
 
     Returns:
         the file
     """
     trained = open_run(path)
     statistics = run_latents(trained)  # first, as it refuses a model whose codes are not finite
-    representation = represent_run(trained, n_examples=n_examples, quiet=quiet)
-    scores = score_rows(evaluate_representation(trained.path, representation))
+    stored_size, seed = examples_of_scores(trained.path)
+    representation = represent_run(
+        trained, n_examples=n_examples or stored_size, seed=seed, quiet=quiet
+    )
+    scores = score_rows(
+        evaluate_representation(trained.path, representation, metrics, with_stored=metrics is None)
+    )
     factors = trained.data.factors
     shares, names = np.zeros((len(statistics.nats), 0)), ()
     if factors is not None:
@@ -89,7 +115,7 @@ def write_report(path: str | Path, *, n_examples: int = 10_000, quiet: bool = Tr
         parameters=spec_rows(trained.spec),
         command=train_command(trained.spec),
         record=trained.record,
-        n_examples=n_examples,
+        n_examples=len(representation.index),
         scores=scores,
         latents=latent_rows(trained, latents) if is_image else [],
         n_sample=len(statistics.codes),
@@ -109,7 +135,7 @@ def score_rows(scores: Scores) -> list[ScoreRow]:
     """One row per value, grouped by metric."""
     rows: list[ScoreRow] = []
     for label, score in scores.items():
-        entry, _ = metrics.parse(label)
+        entry, _ = metric_registry.parse(label)
         better = "higher is better" if entry.metadata["higher_is_better"] else "lower is better"
         for key, value in score.values.items():
             references = {kind: v[key] for kind, v in score.references.items() if key in v}

@@ -25,6 +25,7 @@ from untwine.tools.deprecated import renamed_keywords
 from untwine.tools.progress import progress
 from untwine.vae import VAE
 
+N_EXAMPLES = 10_000  # to score on by default
 ENCODE_CHUNK = 512  # examples encoded at a time; a run is scored in batches as it was trained
 MAX_PIXELS = 2**26  # of images kept in memory for one metric
 MIN_EXAMPLES = 3  # two to learn from and one to test on
@@ -98,7 +99,7 @@ class Representation:
         model: VAE,
         data: Dataset,
         *,
-        n_examples: int = 10_000,
+        n_examples: int = N_EXAMPLES,
         seed: int = 0,
         device: str = "auto",
         quiet: bool = True,

@@ -21,7 +21,7 @@ from untwine.registry import Choice, Entry
 from untwine.registry import metrics as metric_registry
 from untwine.runs.directory import TrainedRun, open_run, read_scores, value_name
 from untwine.schema import Value
-from untwine.scoring.representation import CodeArrays, Representation
+from untwine.scoring.representation import N_EXAMPLES, CodeArrays, Representation
 from untwine.spec import Settings
 from untwine.tools.deprecated import renamed_keywords
 from untwine.tools.files import write_json
@@ -275,7 +275,7 @@ def evaluate(
     data: Dataset,
     metrics: Names = None,
     *,
-    n_examples: int = 10_000,
+    n_examples: int = N_EXAMPLES,
     seed: int = 0,
     device: str = "auto",
     quiet: bool = True,
@@ -314,7 +314,7 @@ def evaluate_run(
     path: str | Path,
     metrics: Names = None,
     *,
-    n_examples: int = 10_000,
+    n_examples: int = N_EXAMPLES,
     seed: int = 0,
     device: str = "auto",
     quiet: bool = True,
@@ -331,7 +331,7 @@ def evaluate_run(
 def represent_run(
     trained: TrainedRun,
     *,
-    n_examples: int = 10_000,
+    n_examples: int = N_EXAMPLES,
     seed: int = 0,
     device: str = "auto",
     quiet: bool = True,
@@ -354,26 +354,28 @@ def evaluate_representation(
     metrics: Names = None,
     *,
     settings: Iterable[str] = (),
+    with_stored: bool = False,
 ) -> Scores:
-    """The scores of a run's representation, stored in the run's directory."""
+    """The scores of a run's representation, stored in the run's directory.
+
+    With `with_stored`, all stored scores of the same examples are added and taken as they are,
+    whatever their settings.
+    """
     label = metric_registry.label
     choices = choose_metrics(metrics, representation, Settings.read(settings))
-    how = {
-        label(choice): {
-            "params": json_params(choice),
-            "examples": len(representation.index),
-            "seed": representation.seed,
-        }
-        for choice in choices
-    }
+    sample = {"examples": len(representation.index), "seed": representation.seed}
+    how = {label(choice): {"params": json_params(choice), **sample} for choice in choices}
     with lock_directory(path):
         stored = read_scores(path)
+        if with_stored:
+            how |= {name: sample for name in stored if _is_registered(name)}
         missing = [choice for choice in choices if not _is_stored(stored, label(choice), how)]
         scores = each_score(
             representation, missing, strict=is_strict(metrics), quiet=representation.quiet
         )
         for choice, score in scores:
-            stored[label(choice)] = {**how[label(choice)], **asdict(score)}
+            params = json_params(choice)
+            stored[label(choice)] = {"params": params, **sample, **asdict(score)}
             write_json(path / "scores.json", stored)
     return Scores(
         {
@@ -382,6 +384,12 @@ def evaluate_representation(
             if _is_stored(stored, name, how)
         }
     )
+
+
+def examples_of_scores(path: Path) -> tuple[int, int]:
+    """The number of examples, and the seed, that most stored scores of a run have."""
+    samples = Counter((entry["examples"], entry["seed"]) for entry in read_scores(path).values())
+    return samples.most_common(1)[0][0] if samples else (N_EXAMPLES, 0)
 
 
 def value_title(label: str, key: str) -> str:
@@ -403,6 +411,14 @@ def is_strict(metrics: Names) -> bool:
 def json_params(choice: Choice) -> dict[str, Any]:
     """A metric's numbers as they come back from JSON."""
     return json.loads(json.dumps(dict(choice.params)))
+
+
+def _is_registered(label: str) -> bool:
+    """Whether this installation has the metric of a stored score."""
+    try:
+        return bool(metric_registry.parse(label))
+    except UntwineError:
+        return False
 
 
 def _is_stored(stored: dict[str, Any], label: str, how: dict[str, Any]) -> bool:

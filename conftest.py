@@ -1,0 +1,10 @@
+"""One thread for each test process and for those that it starts.
+
+The tests run on all cores already; more threads would only wait for each other. This file is read
+before any library counts the cores.
+"""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
