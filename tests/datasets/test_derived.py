@@ -13,6 +13,7 @@ from untwine.datasets.correlated import log_weights, thin_cells
 from untwine.datasets.mixed import require_alike
 from untwine.errors import DataError, ParameterError, UnknownNameError
 from untwine.registry import datasets
+from untwine.scoring.representation import Representation
 from untwine.train import State
 
 CPU = torch.device("cpu")
@@ -356,6 +357,37 @@ def test_a_combination_is_in_the_test_part_alone(combination):
 
 def parts(**settings):
     return [untwine.dataset("held-out", of=SPRITES, part=p, **settings) for p in ("train", "test")]
+
+
+def test_random_examples_are_held_out_for_scores():
+    both = untwine.dataset(f"held-out(of={SPRITES}, examples=300, part=both)")
+    train, test = parts(examples=300)
+    assert len(test) == len(both.evaluation) == 300 and len(both) == 737_280 - 300
+    assert (positions(both) == positions(train)).all()
+    assert (positions(both.evaluation) == positions(test)).all()
+    other = untwine.dataset(f"held-out(of={SPRITES}, examples=300, seed=1, part=test)")
+    assert len(np.intersect1d(positions(other), positions(test))) < 10
+    model = untwine.build("vae", both, network="mlp(width=8)")
+    sample = Representation(model, both, n_examples=50)
+    assert sample.images.shape[0] == 50 and len(sample.data) == 300
+    assert torch.equal(torch.from_numpy(sample.images), test.take(sample.index))
+
+
+def test_data_without_factors_can_be_held_out_by_examples():
+    data = untwine.dataset("held-out(of=circle(count=50), examples=10, part=both)")
+    assert (len(data), len(data.evaluation), data.factors) == (40, 10, None)
+    with pytest.raises(ParameterError, match="below the 50 examples"):
+        untwine.dataset("held-out(of=circle(count=50), examples=50)")
+
+
+def test_a_combination_can_be_what_scores_are_of():
+    data = untwine.dataset(f"held-out(of={SPRITES}, part=both)")
+    assert {tuple(row) for row in data.evaluation.factors.table[:, :2].tolist()} == {(2, 5)}
+
+
+def test_nothing_is_made_of_data_with_examples_apart():
+    with pytest.raises(DataError, match="write held-out around"):
+        untwine.dataset(f"grouped(of=held-out(of={SPRITES}, examples=10, part=both))")
 
 
 @pytest.mark.parametrize("settings", [{}, {"combination": "shape+scale+orientation", "share": 0.4}])

@@ -94,3 +94,25 @@ def test_rotating_and_shifting_the_code_changes_nothing(seed):
     rotation = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     moved = codes @ rotation + 5
     assert attribute_vectors(moved, y) == pytest.approx(attribute_vectors(codes, y), abs=1e-9)
+
+
+def test_unit_variance_makes_the_scale_of_each_latent_irrelevant():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=400)
+    codes = rng.standard_normal((400, 3)) + y[:, None]
+    small = codes * [0.01, 3.0, 0.2]
+    unit = attribute_vectors(codes, y, unit=True)
+    assert attribute_vectors(small, y, unit=True) == pytest.approx(unit)
+    assert attribute_vectors(small, y)["accuracy"] < unit["accuracy"]
+    standard = codes / codes[:, :].std(0)
+    assert attribute_vectors(standard, y, standard, y) == pytest.approx(
+        attribute_vectors(small, y, small, y, unit=True)
+    )
+
+
+def test_latents_that_never_change_stay_out_of_unit_codes():
+    rng = np.random.default_rng(1)
+    y = rng.integers(2, size=200)
+    codes = rng.standard_normal((200, 2)) + y[:, None]
+    dead = np.hstack([codes, np.full((200, 1), 0.1)])
+    assert attribute_vectors(dead, y, unit=True) == attribute_vectors(codes, y, unit=True)

@@ -11,6 +11,8 @@ import untwine
 from untwine.distributions import Gaussian
 from untwine.models.dip_vae_ii import marginal_third_moments, third_moments
 from untwine.parts.moments import covariance
+from untwine.records import Batch
+from untwine.tools.compute import seeded
 
 OPPOSITE = torch.tensor([[1.0, 1.0], [-1.0, -1.0]]).double()
 NONE = torch.full((2, 2), -torch.inf).double()  # log of no variance
@@ -198,3 +200,43 @@ def test_relabelling_latents_changes_nothing():
     order = [2, 0, 1]
     other = Gaussian(q.mean[:, order], q.logvar[:, order])
     assert penalties(other, "code") == pytest.approx(penalties(q, "code"))
+
+
+def test_third_moments_may_be_ramped(tiny):
+    model = untwine.build("dip-vae-ii", tiny, network="mlp(width=8)", lambda_3=200.0, ramp=4000)
+    model = model.double()
+    weight = model.objective.weights["third"]
+    at = [weight(torch.tensor(step)).item() for step in (0, 1000, 4000, 9000)]
+    assert at == [0.0, 50.0, 200.0, 200.0]
+    x = tiny.take(list(range(0, 700_000, 70_000))).double()
+    batch = [Batch(x, step=torch.tensor(step)) for step in (0, 2000)]
+    first, later = (model.objective(trace_once(model, each)) for each in batch)
+    assert (later["loss"] - first["loss"]).item() == pytest.approx(
+        100 * later["third"].item(), rel=1e-4
+    )
+
+
+def trace_once(model, batch):
+    with seeded(0):
+        return model.trace(batch)
+
+
+def test_without_a_ramp_the_weight_is_there_from_the_start(tiny):
+    settings = {"network": "mlp(width=8)", "lambda_3": 200.0}
+    model = untwine.build("dip-vae-ii", tiny, **settings)
+    assert model.objective.weights["third"] == 200.0
+    plain = untwine.plan("dip-vae-ii", "sprites(size=16)", **settings)
+    assert untwine.plan("dip-vae-ii", "sprites(size=16)", ramp=0, **settings).hash == plain.hash
+    assert untwine.plan("dip-vae-ii", "sprites(size=16)", ramp=9, **settings).hash != plain.hash
+
+
+def test_collapsed_latents_are_counted_by_active_units(tiny):
+    """A collapsed latent keeps its prior: no mean that varies, unit variance."""
+    model = untwine.build("dip-vae-ii", tiny, network="mlp(width=8)", latent=5)
+    head = model.latents.posterior.head
+    with torch.no_grad():
+        head.weight.mul_(50)
+        head.weight[3:5] = 0
+        head.bias[3:5] = 0
+    scores = untwine.evaluate(model, tiny, "active-units", n_examples=300)
+    assert float(scores["active-units"]) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ def from_arrays(
     factors: NDArray[Any] | None = None,
     *,
     names: tuple[str, ...] | None = None,
+    unordered: tuple[str, ...] = (),
+    level_names: Mapping[str, tuple[str, ...]] | None = None,
     groups: NDArray[Any] | None = None,
 ) -> Dataset:
     """A dataset from arrays in memory.
@@ -28,6 +31,8 @@ def from_arrays(
             bytes; or (N, D) numbers.
         factors: (N, K) integers from 0, the level of every factor in each example.
         names: of the K factors.
+        unordered: names of the factors whose levels have no order, such as shapes or classes.
+        level_names: what the levels of a factor are called, by the name of the factor.
         groups: (N,) integers, the group of each example, for models whose groups share latents.
 
     >>> data = from_arrays(np.zeros((100, 32, 32), np.uint8), np.zeros((100, 1), int))
@@ -35,7 +40,11 @@ def from_arrays(
     (100, (1, 32, 32), ('factor 1',))
     """
     images = np.asarray(images)
-    table = None if factors is None else factor_table(np.asarray(factors), len(images), names)
+    table = None
+    if factors is not None:
+        table = factor_table(np.asarray(factors), len(images), names, unordered, level_names or {})
+    elif names or unordered or level_names:
+        raise DataError("names of factors and levels are for data with factors; give factors too")
     ids = None if groups is None else group_ids(np.asarray(groups), len(images))
     if images.ndim == 2:
         real = Choice("gaussian", {"squash": False})
@@ -87,7 +96,13 @@ def as_bytes(images: NDArray[Any]) -> NDArray[np.uint8]:
     raise DataError(f"images must be bytes, booleans or floats, not {images.dtype}")
 
 
-def factor_table(table: NDArray[Any], n: int, names: tuple[str, ...] | None = None) -> Factors:
+def factor_table(
+    table: NDArray[Any],
+    n: int,
+    names: tuple[str, ...] | None = None,
+    unordered: tuple[str, ...] = (),
+    level_names: Mapping[str, tuple[str, ...]] | None = None,
+) -> Factors:
     """The factors of n examples from a table (N, K) or (N,), checked."""
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != n or not table.shape[1]:
@@ -97,4 +112,9 @@ def factor_table(table: NDArray[Any], n: int, names: tuple[str, ...] | None = No
     names = names or tuple(f"factor {k + 1}" for k in range(table.shape[1]))
     if len(names) != table.shape[1]:
         raise DataError(f"there are {table.shape[1]} factors but {len(names)} names")
-    return Factors(names, tuple(int(top) + 1 for top in table.max(0)), table)
+    named = {name: tuple(levels) for name, levels in (level_names or {}).items()}
+    sizes = (  # a level that no example has may still have a name
+        max(int(top) + 1, len(named.get(name, ())))
+        for name, top in zip(names, table.max(0), strict=True)
+    )
+    return Factors(tuple(names), tuple(sizes), table, tuple(unordered), named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, Self
 
@@ -15,9 +15,11 @@ from torch import Tensor
 from untwine.errors import DataError
 from untwine.records import Batch
 from untwine.registry import Choice
+from untwine.schema import unknown_name
 from untwine.tools.compute import derive_seed, seeded
 
 BERNOULLI = Choice("bernoulli")
+PRESENCE = ("absent", "present")  # levels of an attribute
 
 
 class Source(Protocol):
@@ -120,6 +122,33 @@ class Factors:
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     table: NDArray[np.integer] | None = None  # (N, K)
+    unordered: tuple[str, ...] = ()  # names of factors whose levels have no order, such as shapes
+    level_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def __post_init__(self) -> None:
+        for name in (*self.unordered, *self.level_names):
+            if name not in self.names:
+                raise DataError(unknown_name("factor", name, self.names))
+        for name, levels in self.level_names.items():
+            size = self.sizes[self.names.index(name)]
+            if len(levels) != size:
+                raise DataError(f"{name} has {size} levels but {len(levels)} names of levels")
+
+    @property
+    def unordered_columns(self) -> tuple[int, ...]:
+        """The positions of the factors whose levels have no order."""
+        return tuple(k for k, name in enumerate(self.names) if name in self.unordered)
+
+    def level_name(self, k: int, level: int) -> str:
+        """What a level of the k-th factor is called; its number, if it has no name.
+
+        >>> shapes = {"shape": ("square", "ellipse", "heart")}
+        >>> grid = Factors(("shape", "scale"), (3, 6), level_names=shapes)
+        >>> grid.level_name(0, 2), grid.level_name(1, 5)
+        ('heart', '5')
+        """
+        levels = self.level_names.get(self.names[k])
+        return levels[level] if levels else str(level)
 
     def levels_at(self, index: NDArray[np.integer]) -> NDArray[np.int64]:
         """(B,) examples to (B, K) levels."""
@@ -174,6 +203,7 @@ class Dataset:
     in_unit_interval: bool = True  # whether all values lie in [0, 1]
     groups: Tensor | None = None  # (N,) the group of each example, for models that share latents
     batch_order: BatchOrdering | None = None  # how batches are drawn; shuffled if None
+    evaluation: Dataset | None = None  # what models are scored on, where it is not this itself
     digest: str = ""  # of the files behind it, for data without a version
     name: str = ""  # as a person writes it, where it was opened by name
 

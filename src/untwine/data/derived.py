@@ -75,6 +75,11 @@ def open_dataset(text: str, digest: str = "") -> Dataset:
 
     data = dataset(text)
     check_digest(text, digest, data.digest)
+    if data.evaluation is not None:
+        raise DataError(
+            f"{text} has examples of its own to be scored on, so no other dataset can be made of "
+            "it; write held-out around the others"
+        )
     return data
 
 

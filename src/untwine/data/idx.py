@@ -89,7 +89,15 @@ def _decode(images: Path, labels: Path) -> dict[str, NDArray[Any]]:
 
 
 def idx_dataset(
-    name: str, files: tuple[File, ...], factor: str, *, path: str, split: str, pad: int, digest: str
+    name: str,
+    files: tuple[File, ...],
+    factor: str,
+    *,
+    path: str,
+    split: str,
+    pad: int,
+    digest: str,
+    classes: tuple[str, ...] = (),
 ) -> Dataset:
     """A dataset of labelled grey images from its published files, or from a folder."""
     parts = SPLITS[split]
@@ -110,7 +118,8 @@ def idx_dataset(
     images, labels = (_join_parts([part[key] for part in arrays]) for key in ("images", "labels"))
     if pad:
         images = np.pad(images, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    factors = Factors((factor,), (CLASSES,), labels)
+    named = {factor: classes} if classes else {}
+    factors = Factors((factor,), (CLASSES,), labels, unordered=(factor,), level_names=named)
     return Dataset(Pixels(torch.from_numpy(images)), factors, digest=local.recorded)
 
 

@@ -272,15 +272,13 @@ def _write(
         raise DataError(f"{name} gave {done:,} images where {shape[0]:,} were announced")
 
 
-def grid_or_table(
-    names: tuple[str, ...], sizes: tuple[int, ...], table: NDArray[np.integer]
-) -> Factors:
+def grid_or_table(grid: Factors, table: NDArray[np.integer]) -> Factors:
     """The factors of examples with these (N, K) levels; without a table if they are the grid."""
-    grid = Factors(names, sizes)
-    complete = len(table) == math.prod(sizes)
+    complete = len(table) == math.prod(grid.sizes)
     if complete and np.array_equal(grid.levels_at(np.arange(len(table))), table):
         return grid
-    return Factors(names, sizes, table.astype(np.uint8 if max(sizes) <= 256 else np.uint16))
+    small = np.uint8 if max(grid.sizes) <= 256 else np.uint16
+    return replace(grid, table=table.astype(small))
 
 
 def number_levels(values: Sequence[Any] | NDArray[Any]) -> tuple[int, NDArray[np.int64]]:

@@ -17,6 +17,7 @@ from untwine.errors import DataError
 from untwine.registry import dataset
 
 IMAGE_KEYS = ("images", "imgs", "x", "data")
+LEVELS = "levels."  # before the name of a factor
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
@@ -38,13 +39,18 @@ def _images(arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
     )
 
 
+def _texts(arrays: dict[str, NDArray[Any]], key: str) -> tuple[str, ...]:
+    return tuple(map(str, np.atleast_1d(arrays[key]))) if key in arrays else ()
+
+
 @dataset(title="An .npy or .npz file", paper="your own data")
 def array(*, path: str = "data.npz", digest: str = "") -> Dataset:
     """Images or vectors from an .npy or .npz file; your own data.
 
     Images are (N, H, W) or (N, H, W, C), bytes, booleans or floats in [0, 1]; vectors are (N, D).
     An .npz may also hold `factors`, (N, K) integers from 0, `factor_names`, K strings, and
-    `groups`, (N,) integers, for models whose groups share latents.
+    `groups`, (N,) integers, for models whose groups share latents. `unordered` holds the names of
+    factors whose levels have no order, and `levels.NAME` what the levels of a factor are called.
 
     Args:
         path: the file.
@@ -55,11 +61,15 @@ def array(*, path: str = "data.npz", digest: str = "") -> Dataset:
         raise DataError(f"{path} is not a file")
     content = check_digest(path, digest, digest_of([("", file.read_bytes())]))
     arrays = _load(file)
-    names = arrays.get("factor_names")
-    names = None if names is None else tuple(map(str, np.atleast_1d(names)))
+    levels = {key.removeprefix(LEVELS): key for key in arrays if key.startswith(LEVELS)}
     try:
         data = from_arrays(
-            _images(arrays), arrays.get("factors"), names=names, groups=arrays.get("groups")
+            _images(arrays),
+            arrays.get("factors"),
+            names=_texts(arrays, "factor_names") or None,
+            unordered=_texts(arrays, "unordered"),
+            level_names={name: _texts(arrays, key) for name, key in levels.items()},
+            groups=arrays.get("groups"),
         )
     except DataError as error:
         raise DataError(f"{path}: {error}") from None

@@ -124,5 +124,5 @@ def cars(
     numbered = isinstance(models[0], int)  # by the published list, from 0 to 195
     count, levels = (MODELS, np.array(models)) if numbered else number_levels(models)
     table = levels[keep, None].astype(np.uint8 if count <= 256 else np.uint16)
-    factors = Factors(("model",), (count,), table)
+    factors = Factors(("model",), (count,), table, unordered=("model",))
     return Dataset(select_images(images, keep), factors, digest=tree.recorded)

@@ -118,5 +118,5 @@ def cars3d(
     arrays = cached_arrays(
         "cars3d", f"{files.digest}-{size}", lambda: _decode(files.root, files.paths, size)
     )
-    factors = Factors(NAMES, (ELEVATIONS, AZIMUTHS, CARS))
+    factors = Factors(NAMES, (ELEVATIONS, AZIMUTHS, CARS), unordered=("object",))
     return Dataset(Pixels(torch.from_numpy(arrays["images"])), factors, digest=files.recorded)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from untwine.data.dataset import Dataset, Factors
+from untwine.data.dataset import PRESENCE, Dataset, Factors
 from untwine.data.files import (
     File,
     cache_directory,
@@ -238,6 +238,11 @@ def celeba(
     if not len(keep):
         parts = " and ".join(PARTS[k] for k in np.unique(part))
         raise DataError(f"all pictures in {tree.root} belong to {parts}, none to {split}")
-    factors = Factors(labels.attributes, (2,) * ATTRIBUTES, labels.values[row[keep]])
+    factors = Factors(
+        labels.attributes,
+        (2,) * ATTRIBUTES,
+        labels.values[row[keep]],
+        level_names=dict.fromkeys(labels.attributes, PRESENCE),
+    )
     published = not path and tables[0].name != COMPACT_LABELS  # identified without a digest
     return Dataset(select_images(images, keep), factors, digest="" if published else both)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from untwine.data.dataset import Dataset
+from untwine.data.dataset import Dataset, Factors
 from untwine.data.files import File
 from untwine.data.pictures import (
     Convert,
@@ -147,5 +147,5 @@ def chairs3d(
         raise DataError(f"{path or tree.root} has too few models for a part named {split}")
     ranks = [number_levels(np.array(column)[keep]) for column in (models, elevations, azimuths)]
     sizes, columns = zip(*ranks, strict=True)
-    factors = grid_or_table(NAMES, sizes, np.stack(columns, axis=1))
+    factors = grid_or_table(Factors(NAMES, sizes, unordered=("model",)), np.stack(columns, axis=1))
     return Dataset(select_images(images, keep), factors, digest=tree.recorded)

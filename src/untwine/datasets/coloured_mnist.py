@@ -15,18 +15,19 @@ from untwine.errors import DataError
 from untwine.registry import dataset
 from untwine.schema import Range
 
-COLOURS = (
-    (255, 0, 0),  # 0 red
-    (0, 220, 0),  # 1 green
-    (40, 80, 255),  # 2 blue
-    (0, 230, 255),  # 3 cyan
-    (255, 0, 220),  # 4 magenta
-    (255, 255, 0),  # 5 yellow, as in the paper
-    (255, 255, 255),  # 6 white
-    (140, 60, 220),  # 7 violet
-    (255, 150, 0),  # 8 orange, as in the paper; of all the nearest to yellow
-    (0, 140, 110),  # 9 teal
-)
+PALETTE = {
+    "red": (255, 0, 0),
+    "green": (0, 220, 0),
+    "blue": (40, 80, 255),
+    "cyan": (0, 230, 255),
+    "magenta": (255, 0, 220),
+    "yellow": (255, 255, 0),  # as in the paper
+    "white": (255, 255, 255),
+    "violet": (140, 60, 220),
+    "orange": (255, 150, 0),  # as in the paper; of all the nearest to yellow
+    "teal": (0, 140, 110),
+}
+COLOURS = tuple(PALETTE.values())
 
 
 @dataclass(frozen=True)
@@ -97,4 +98,15 @@ def coloured_mnist(
     tint = digit if colours == "multi" else np.full_like(digit, colour)
     table = np.stack([digit, tint], 1).astype(np.uint8)
     source = Coloured(base.source, torch.from_numpy(tint), torch.tensor(COLOURS) / 255)
-    return replace(base, source=source, factors=Factors((name, "colour"), (size, 10), table))
+    assert base.factors is not None, "labels refuses data without factors"
+    factors = Factors(
+        (name, "colour"),
+        (size, len(COLOURS)),
+        table,
+        unordered=(name, "colour"),
+        level_names={
+            "colour": tuple(PALETTE),
+            **{k: v for k, v in base.factors.level_names.items() if k == name},
+        },
+    )
+    return replace(base, source=source, factors=factors)

@@ -67,5 +67,5 @@ def digits(
     """
     arrays = cached_arrays(f"digits-{size}", VERSION, lambda: _decode(size))
     part = {"train": slice(N_TRAIN), "test": slice(N_TRAIN, None), "all": slice(None)}[split]
-    factors = Factors(("digit",), (10,), arrays["labels"][part])
+    factors = Factors(("digit",), (10,), arrays["labels"][part], unordered=("digit",))
     return Dataset(Pixels(torch.from_numpy(arrays["images"][part])), factors)

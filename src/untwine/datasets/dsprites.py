@@ -73,7 +73,7 @@ def _factors(archive: zipfile.ZipFile, n: int) -> Factors:
     table = np.frombuffer(stream.read(), dtype=dtype).reshape(shape)[:, 1:]
     if n == np.prod(FACTORS.sizes) and np.array_equal(FACTORS.levels_at(np.arange(n)), table):
         return FACTORS
-    return factor_table(table, n, FACTORS.names)
+    return factor_table(table, n, FACTORS.names, FACTORS.unordered, FACTORS.level_names)
 
 
 def _digest(paths: list[Path]) -> str:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from untwine.data.dataset import Dataset, Factors, Pixels
+from untwine.data.dataset import PRESENCE, Dataset, Factors, Pixels
 from untwine.data.files import cached_arrays, digest_of
 from untwine.errors import ParameterError
 from untwine.registry import dataset
@@ -200,7 +200,8 @@ def levels(u: Mapping[str, Numbers], has: Mapping[str, Numbers]) -> Factors:
     """The attributes with two levels each, then the graded numbers with ten."""
     graded = [np.floor(LEVELS * u[name]) for name in GRADED]
     table = np.stack([*(has[name] for name in ATTRIBUTES), *graded], 1).astype(np.int8)
-    return Factors(NAMES, (2,) * len(ATTRIBUTES) + (LEVELS,) * len(GRADED), table)
+    sizes = (2,) * len(ATTRIBUTES) + (LEVELS,) * len(GRADED)
+    return Factors(NAMES, sizes, table, level_names=dict.fromkeys(ATTRIBUTES, PRESENCE))
 
 
 def check_hair(rates: Rates) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from untwine.data.dataset import Dataset
+from untwine.data.dataset import Dataset, Factors
 from untwine.data.files import File
 from untwine.data.pictures import (
     Tree,
@@ -100,6 +100,7 @@ def faces3d(
         raise DataError(f"{path or tree.root} has too few pictures for a part named {split}")
     sizes, ranks = zip(*(number_levels(column) for column in columns), strict=True)
     table = np.stack(ranks, axis=1)[first:last]
-    factors = grid_or_table(factor_names, sizes, table)
+    unordered = tuple(name for name in factor_names if name in ("identity", "view"))
+    factors = grid_or_table(Factors(factor_names, sizes, unordered=unordered), table)
     images = select_images(images, np.arange(first, last))
     return Dataset(images, factors, digest=tree.recorded)

@@ -20,6 +20,10 @@ FILES = published_files(
     ),
     packaged="/usr/share/datasets/fashion-mnist",  # Debian's package dataset-fashion-mnist
 )
+CLASSES = (
+    *("T-shirt", "trouser", "pullover", "dress", "coat"),
+    *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
+)
 
 
 @dataset(
@@ -54,5 +58,12 @@ def fashion_mnist(
         digest: of the files, filled in by a run that names a path.
     """
     return idx_dataset(
-        "fashion-mnist", FILES, "class", path=path, split=split, pad=pad, digest=digest
+        "fashion-mnist",
+        FILES,
+        "class",
+        path=path,
+        split=split,
+        pad=pad,
+        digest=digest,
+        classes=CLASSES,
     )

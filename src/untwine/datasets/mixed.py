@@ -17,6 +17,7 @@ from untwine.schema import OpenShare
 from untwine.tools.compute import derive_seed
 
 DOMAIN = "domain"
+DOMAINS = ("first", "second")
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,28 @@ def domain_factors(first: Dataset, second: Dataset) -> Factors:
     """The domain, and the factors that both datasets have, with as many levels."""
     common = _common_factors(first, second)
     names = [name for name, _ in common]
-    sizes = (2, *(size for _, size in common))
+    both = [data.factors for data in (first, second) if data.factors]
+    grid = Factors(
+        (DOMAIN, *names),
+        (2, *(size for _, size in common)),
+        unordered=(DOMAIN, *(n for n in names if any(n in f.unordered for f in both))),
+        level_names={
+            DOMAIN: DOMAINS,
+            **{n: levels for n in names for levels in [_level_names(both, n)] if levels},
+        },
+    )
     if _are_equal_grids(first, second):
-        return Factors((DOMAIN, *names), sizes)
+        return grid
     labels = np.repeat(np.array([[0], [1]], dtype=np.uint8), [len(first), len(second)], axis=0)
     shared = np.concatenate([_levels(first, names), _levels(second, names)])
     table = np.concatenate([labels, shared], axis=1)
-    return Factors((DOMAIN, *names), sizes, table)
+    return replace(grid, table=table)
+
+
+def _level_names(factors: list[Factors], name: str) -> tuple[str, ...] | None:
+    """What all call the levels of a factor; None where they differ."""
+    calls = {each.level_names.get(name) for each in factors}
+    return calls.pop() if len(calls) == 1 else None
 
 
 def _are_equal_grids(first: Dataset, second: Dataset) -> bool:

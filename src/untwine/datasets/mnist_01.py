@@ -76,7 +76,7 @@ def mnist_01(*, of: str = "mnist", zeros: Share = 0.5, digest: str = "") -> Data
     return replace(
         base,
         source=Subset(base.source, torch.from_numpy(index)),
-        factors=Factors(("digit",), (2,), table),
+        factors=Factors(("digit",), (2,), table, unordered=("digit",)),
         groups=None,
         batch_order=None,
     )

@@ -30,7 +30,21 @@ NAMES = (
     "horizontal axis",
     "vertical axis",
 )
+UNORDERED = ("colour", "shape", "background")
 GRIDS = {math.prod(sizes): sizes for sizes in ((6, 6, 2, 3, 3, 40, 40), (4, 4, 2, 3, 3, 40, 40))}
+SIMPLE = {
+    "colour": ("white", "green", "red", "blue", "brown", "olive"),
+    "shape": ("cone", "cube", "cylinder", "hexagonal", "pyramid", "sphere"),
+}
+COMPLEX = {
+    "colour": ("yellow", "green", "olive", "red"),
+    "shape": ("coffee cup", "tennis ball", "croissant", "beer cup"),
+}
+LEVEL_NAMES = {
+    "size": ("small", "large"),
+    "camera height": ("top", "centre", "bottom"),
+    "background": ("purple", "sea green", "salmon"),
+}
 BLOCK = 1024  # images
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError)
 HOME = "https://huggingface.co/datasets/waleedgondal/mpi3d/resolve/main"
@@ -126,5 +140,7 @@ def mpi3d(
     files = open_files("mpi3d", published, path, digest, kind="file of MPI3D", file_hint=hint)
     with _open_images(files.root) as (_, shape):
         images = stream_pictures("mpi3d", files.digest, shape, lambda: _blocks(files.root))
-    factors = Factors(NAMES, GRIDS[shape[0]])
+    sizes = GRIDS[shape[0]]
+    objects = SIMPLE if sizes[0] == len(SIMPLE["colour"]) else COMPLEX
+    factors = Factors(NAMES, sizes, unordered=UNORDERED, level_names=LEVEL_NAMES | objects)
     return Dataset(Pixels(torch.from_numpy(images)), factors, digest=files.recorded)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FACTORS = Factors(
     ("floor hue", "wall hue", "object hue", "scale", "shape", "orientation"),
     (10, 10, 10, 8, 4, 15),
+    unordered=("shape",),
+    level_names={"shape": ("cube", "cylinder", "sphere", "capsule")},
 )
 RANGES = ((0, 0.9), (0, 0.9), (0, 0.9), (0.75, 1.25), (0, 3), (-30, 30))  # of the labels
 BLOCK = 1024  # images
@@ -131,5 +133,5 @@ def shapes3d(*, path: str = "", digest: str = "") -> Dataset:
     labels = cached_arrays("shapes3d-levels", files.digest, lambda: _read_levels(files.root))
     shape = tuple(int(n) for n in labels["shape"])
     images = stream_pictures("shapes3d", files.digest, shape, lambda: _blocks(files.root))
-    factors = grid_or_table(FACTORS.names, FACTORS.sizes, labels["levels"])
+    factors = grid_or_table(FACTORS, labels["levels"])
     return Dataset(Pixels(torch.from_numpy(images)), factors, digest=files.recorded)

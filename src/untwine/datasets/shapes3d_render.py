@@ -19,6 +19,8 @@ from untwine.schema import Range
 FACTORS = Factors(
     ("floor hue", "wall hue", "object hue", "scale", "shape", "orientation"),
     (10, 10, 10, 8, 4, 15),
+    unordered=("shape",),
+    level_names={"shape": ("cube", "cylinder", "sphere", "capsule")},
 )
 HUES, SCALES, SHAPES, ORIENTATIONS = FACTORS.sizes[2:]
 VIEWS = SCALES * SHAPES * ORIENTATIONS  # all that changes the geometry

@@ -22,7 +22,12 @@ from untwine.errors import DataError
 from untwine.registry import dataset
 from untwine.schema import Range
 
-FACTORS = Factors(("category", "elevation", "azimuth", "lighting"), (5, 9, 18, 6))
+FACTORS = Factors(
+    ("category", "elevation", "azimuth", "lighting"),
+    (5, 9, 18, 6),
+    unordered=("category", "lighting"),
+    level_names={"category": ("animal", "human", "airplane", "truck", "car")},
+)
 CHUNKS = ("5x46789x9x18x6x2x96x96-training", "5x01235x9x18x6x2x96x96-testing")
 DTYPES = {507333717: "u1", 507333716: "<i4", 507333713: "<f4", 507333715: "<f8"}
 SIDE = 96
@@ -177,5 +182,5 @@ def smallnorb(
         (sum(counts), size, size, 1),
         lambda: (block for images, _, _ in chunks for block in _images(images, size)),
     )
-    factors = grid_or_table(FACTORS.names, FACTORS.sizes, table)
+    factors = grid_or_table(FACTORS, table)
     return Dataset(Pixels(torch.from_numpy(values)), factors, digest=files.recorded)

@@ -12,7 +12,12 @@ from untwine.data.dataset import Dataset, Factors
 from untwine.registry import dataset
 from untwine.schema import Range
 
-FACTORS = Factors(("shape", "scale", "orientation", "position x", "position y"), (3, 6, 40, 32, 32))
+FACTORS = Factors(
+    ("shape", "scale", "orientation", "position x", "position y"),
+    (3, 6, 40, 32, 32),
+    unordered=("shape",),
+    level_names={"shape": ("square", "ellipse", "heart")},
+)
 SCALES, ORIENTATIONS, POSITIONS = FACTORS.sizes[1:4]
 PLACES = POSITIONS * POSITIONS
 POSES = SCALES * ORIENTATIONS

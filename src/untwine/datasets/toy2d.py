@@ -48,7 +48,7 @@ def _assign(weights: tuple[int, ...], count: int) -> NDArray[np.int64]:
 def _with_factor(points: Points, name: str, levels: NDArray[np.int64], size: int) -> Dataset:
     """Points with one factor."""
     table = levels[:, None].astype(np.min_scalar_type(size))
-    return replace(from_arrays(points), factors=Factors((name,), (size,), table))
+    return replace(from_arrays(points), factors=Factors((name,), (size,), table, unordered=(name,)))
 
 
 @dataset(title="Circle", **MIAO)

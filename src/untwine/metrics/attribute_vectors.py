@@ -20,7 +20,11 @@ Column = NDArray[np.int64]  # (N,)
     higher_is_better=True,
     range=(0.0, 1.0),
     unchanged_by=("permutation", "sign", "shift", "dead"),
-    variants={"each": {"each": True}},
+    variants={
+        "each": {"each": True},
+        "unit": {"unit": True},
+        "each-unit": {"each": True, "unit": True},
+    },
 )
 def attribute_vectors(
     codes: ArrayLike,
@@ -29,6 +33,7 @@ def attribute_vectors(
     test_factors: ArrayLike | None = None,
     *,
     each: bool = False,
+    unit: bool = False,
     seed: Natural = 0,
 ) -> dict[str, float]:
     """Accuracy of predicting attributes by a difference of means (Kumar et al., 2018, Table 2).
@@ -43,7 +48,8 @@ def attribute_vectors(
     against the rest, and counts with the mean over its levels; levels that do not occur in the
     training rows are left out. The result is the mean over factors, and the base rate: the accuracy
     of always giving the more frequent answer in the test rows. The variant `each` adds the accuracy
-    of every factor, by its column from 0.
+    of every factor, by its column from 0; the variant `unit` scales each latent to unit variance
+    first, so that models whose codes are of different sizes compare.
 
     Blind spots: the margin of 1 is absolute, so the scale of the codes matters: where w·z differs
     by less, the bias moves to the majority. Imbalance is not corrected, so accuracy near the base
@@ -53,6 +59,7 @@ def attribute_vectors(
 
     Args:
         each: also the accuracy of every factor.
+        unit: divide each latent by its standard deviation over the training rows.
         seed: chooses the rows held out where no test rows are given.
 
     >>> codes = np.array([[2.0, 0.0], [-2.0, 0.0]] * 4)
@@ -60,14 +67,22 @@ def attribute_vectors(
     {'accuracy': 1.0, 'base_rate': 0.5}
     """
     rows = split(codes, factors, test_codes, test_factors, seed)
+    scale = _deviations(rows.codes) if unit else 1.0
+    z, test_z = rows.codes / scale, rows.test_codes / scale
     columns = zip(rows.factors.T, rows.test_factors.T, strict=True)
-    scores = [_factor_scores(rows.codes, y, rows.test_codes, tested) for y, tested in columns]
+    scores = [_factor_scores(z, y, test_z, tested) for y, tested in columns]
     accuracy, base_rate = np.mean(scores, axis=0)
     mean = {"accuracy": float(accuracy), "base_rate": float(base_rate)}
     if not each:
         return mean
     named = zip(rows.columns, scores, strict=True)
     return mean | {f"accuracy of factor {k}": float(accuracy) for k, (accuracy, _) in named}
+
+
+def _deviations(z: Codes) -> NDArray[np.float64]:
+    """(D,) standard deviations; infinite for latents that never change, which then are 0."""
+    constant = (z == z[:1]).all(0)
+    return np.where(constant, np.inf, z.std(0, dtype=np.float64))
 
 
 def _factor_scores(z: Codes, y: Column, test_z: Codes, tested: Column) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -31,9 +32,11 @@ def sap(
     factors: ArrayLike,
     test_codes: ArrayLike | None = None,
     test_factors: ArrayLike | None = None,
+    unordered: Sequence[int] = (),
     *,
     method: Literal["paper", "svm", "regression"] = "paper",
     categorical: Annotated[tuple[int, ...], Range(0)] = (),
+    order: Literal["data", "all"] = "data",
     cost: Positive = 0.01,
     seed: Natural = 0,
 ) -> float:
@@ -46,8 +49,10 @@ def sap(
     As in the paper, S is the R² of a straight line for an ordered factor. For a categorical factor
     it is the balanced accuracy of thresholds on the latent, one interval for each level in the
     order of the levels' means, placed where they do best; the paper leaves the rule for more than
-    two levels open. Both are computed on the test rows, or on all rows where there are none,
-    and nothing is learned from others. Inactive latents have S = 0.
+    two levels open. Datasets know which of their factors are categorical, such as the shape of a
+    sprite: `unordered` are their positions, counted from 0. Both kinds of S are computed on the
+    test rows, or on all rows where there are none, and nothing is learned from others. Inactive
+    latents have S = 0.
 
     `sap[svm]` is the 2019 study's: S is the accuracy on the test rows (by default a third,
     chosen by the seed) of a linear support vector machine with squared hinge, balanced weights and
@@ -62,8 +67,9 @@ def sap(
 
     Args:
         method: the paper's, a linear support vector machine, or R² for all factors.
-        categorical: positions from 0 of factors without an order, for the paper's method; factors
-            with two levels always count as such.
+        categorical: positions from 0 of further factors without an order, for the paper's method;
+            factors with two levels always count as such.
+        order: which factors have one: those of which the data says so, or all but `categorical`.
         cost: weight of the errors against the size of the machine's weights.
         seed: chooses the rows held out where no test rows are given.
 
@@ -79,6 +85,7 @@ def sap(
         return _gap(_determination(*check(codes, factors)))
     if (test_codes is None) != (test_factors is None):
         raise DataError("test codes and test factors come together; one of them is missing")
+    categorical = tuple({*categorical, *(unordered if order == "data" else ())})
     if test_codes is None or test_factors is None:
         return _gap(_paper_scores(codes, factors, categorical))
     return _gap(_paper_scores(test_codes, test_factors, categorical))

@@ -12,9 +12,10 @@ from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError
 from untwine.models._papers import KUMAR_2018
 from untwine.parts.moments import Diagonal, OffDiagonal
+from untwine.parts.schedules import linear
 from untwine.records import Sizes, Trace
 from untwine.registry import model
-from untwine.schema import NonNegative
+from untwine.schema import Natural, NonNegative
 from untwine.slots import Term
 from untwine.vae import Recipe
 
@@ -73,6 +74,7 @@ def dip_vae_ii(
     lambda_3: NonNegative = 0.0,
     third: Third = "full",
     squared: bool = True,
+    ramp: Natural = 0,
 ) -> Recipe:
     """Press the covariance S′ of the codes towards the identity (Kumar et al., 2018).
 
@@ -82,7 +84,9 @@ def dip_vae_ii(
     Unlike DIP-VAE-I the variances of the posterior count. The paper names an ℓ₂ norm of the third
     moments without saying which: all of them and squared by default, as the covariance terms are.
     With the paper's weight of 200 only those of single latents (marginal) give results like its
-    own: the sampling noise of all of them outweighs the reconstruction.
+    own: the sampling noise of all of them outweighs the reconstruction. From the first step on
+    this weight makes some seeds collapse onto two or three latents; a ramp makes that rarer. The
+    metric active-units counts the latents that are left.
 
     Args:
         lambda_od: weight of the off-diagonal; the paper takes 1 to 500, the 2019 study 1 to 50.
@@ -90,11 +94,13 @@ def dip_vae_ii(
         lambda_3: λ₃; the paper takes 200 for shapes and 0 for faces, the 2019 study 0.
         third: all third moments, or only those of single latents (marginal).
         squared: the squared norm of the third moments, or the norm itself.
+        ramp: steps over which λ₃ rises from 0 to its value; 0 has all of it from the first step.
     """
     terms = {
         "off_diagonal": (lambda_od, partial(OffDiagonal, of="code")),
         "diagonal": (ratio * lambda_od, partial(Diagonal, of="code")),
     }
     if lambda_3:
-        terms["third"] = (lambda_3, partial(ThirdMoments, third=third, squared=squared))
+        weight = linear(0.0, lambda_3, ramp) if ramp else lambda_3
+        terms["third"] = (weight, partial(ThirdMoments, third=third, squared=squared))
     return Recipe(terms=terms)

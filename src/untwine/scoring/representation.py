@@ -45,6 +45,7 @@ class CodeArrays:
     test_codes: NDArray[Any] | None = None
     test_factors: NDArray[Any] | None = None
     others: Sequence[NDArray[Any]] = ()  # codes of other models for the same examples
+    unordered: Sequence[int] = ()  # positions of factors whose levels have no order
 
     @property
     def sampled_codes(self) -> NDArray[Any]:
@@ -91,7 +92,10 @@ def _finite(codes: Floats) -> Floats:
 
 
 class Representation:
-    """A model on a sample of its data. Everything is computed on first use and kept."""
+    """A model on a sample of its data. Everything is computed on first use and kept.
+
+    The sample is of the data that is held out for scores, if the dataset has such.
+    """
 
     @renamed_keywords(n="n_examples")
     def __init__(
@@ -110,9 +114,10 @@ class Representation:
         retain_freed_memory()
         self.device = pick_device(device)
         self.model = model.to(self.device)
-        self.data = data.to(self.device)
+        self.data = (data.evaluation or data).to(self.device)
         self.seed, self.quiet, self.chunk = seed, quiet, chunk
-        self.index, self.test_index = split_indices(data, n_examples, max(2, n_examples // 2), seed)
+        held = max(2, n_examples // 2)
+        self.index, self.test_index = split_indices(self.data, n_examples, held, seed)
 
     def has(self, need: str) -> bool:
         """Whether a metric that asks for this can be computed."""
@@ -143,6 +148,11 @@ class Representation:
     @functools.cached_property
     def test_factors(self) -> Levels:
         return self._levels(self.test_index)
+
+    @property
+    def unordered(self) -> tuple[int, ...]:
+        """The positions of the factors whose levels have no order."""
+        return self.data.factors.unordered_columns if self.data.factors else ()
 
     @functools.cached_property
     def images(self) -> Floats:

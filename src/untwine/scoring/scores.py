@@ -97,7 +97,11 @@ def applicable(subject: Subject) -> list[str]:
 
 
 def reference_codes(
-    factors: ArrayLike, test_factors: ArrayLike | None = None, *, seed: int = 0
+    factors: ArrayLike,
+    test_factors: ArrayLike | None = None,
+    *,
+    unordered: Sequence[int] = (),
+    seed: int = 0,
 ) -> dict[str, CodeArrays]:
     """Codes to compare with: the factors themselves, a rotation of them, and noise."""
     from untwine.estimators.arrays import (
@@ -117,9 +121,13 @@ def reference_codes(
     }
     if f.shape[1] == 1:
         del codes["rotated"]  # one factor cannot be turned
+    levels = np.asarray(every)
     if test_factors is None:
-        return {kind: CodeArrays(z, f) for kind, z in codes.items()}
-    return {kind: CodeArrays(z[:n], f[:n], z[n:], f[n:]) for kind, z in codes.items()}
+        return {kind: CodeArrays(z, levels, unordered=unordered) for kind, z in codes.items()}
+    return {
+        kind: CodeArrays(z[:n], levels[:n], z[n:], levels[n:], unordered=unordered)
+        for kind, z in codes.items()
+    }
 
 
 def cosine_rotation(k: int) -> NDArray[np.float64]:
@@ -142,32 +150,33 @@ def score(subject: Subject, choice: Choice) -> Score:
     test = subject.test_factors if "test_factors" in metric_needs(entry) else None
     factors = subject.factors
     assert factors is not None
-    return Score(values, _references(_without_fresh_draws(choice), factors, test))
+    unordered = tuple(subject.unordered)
+    return Score(values, _references(_without_fresh_draws(choice), factors, test, unordered))
 
 
 _REFERENCES: dict[str, dict[str, dict[str, float]]] = {}  # the same for every run on the same rows
 
 
 def _references(
-    choice: Choice, factors: ArrayLike, test: ArrayLike | None
+    choice: Choice, factors: ArrayLike, test: ArrayLike | None, unordered: Sequence[int]
 ) -> dict[str, dict[str, float]]:
     """What reference codes score, computed once for the same factors."""
     rows = [np.ascontiguousarray(part) for part in (factors, test) if part is not None]
-    total = hashlib.sha256(json.dumps(choice.to_json()).encode())
+    total = hashlib.sha256(json.dumps([choice.to_json(), unordered]).encode())
     for part in rows:
         total.update(f"{part.shape}{part.dtype}".encode())
         total.update(part.tobytes())
     key = total.hexdigest()
     if key not in _REFERENCES:
         _REFERENCES[key] = {}
-        for kind, code in reference_codes(factors, test).items():
+        for kind, code in reference_codes(factors, test, unordered=unordered).items():
             with contextlib.suppress(UntwineError):  # what suits the codes need not suit these
                 _REFERENCES[key][kind] = compute(code, choice)
     return {kind: dict(values) for kind, values in _REFERENCES[key].items()}
 
 
 def _has_references(entry: Entry) -> bool:
-    asked = set(metric_needs(entry))
+    asked = {*metric_needs(entry)} - {"unordered"}
     return {"codes", "factors"} <= asked <= {"codes", "factors", "test_codes", "test_factors"}
 
 
