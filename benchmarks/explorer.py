@@ -115,7 +115,17 @@ def bare(model, latents, seconds):
 def server(path):
     """Start a server of this run; yields its address."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "untwine", "explore", str(path), "--port", "0", "--no-browser"],
+        [
+            sys.executable,
+            "-m",
+            "untwine",
+            "explore",
+            str(path),
+            "--port",
+            "0",
+            "--no-browser",
+            "--no-token",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -10,20 +10,17 @@ Chromium.
 import io
 import shutil
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from untwine.explore.gallery import Gallery
 from untwine.explore.server import application
-from untwine.explore.serving import open_socket
+from untwine.explore.serving import serve_in_thread
 
 TARGET = Path(__file__).parent / "explorer"
 WIDTH, HEIGHT = 1180, 800
@@ -39,7 +36,7 @@ def main(arguments: Sequence[str]) -> None:
     *runs, study = arguments
     sprites, colourful, other, clusters = (Path(run).name for run in runs)
     TARGET.mkdir(exist_ok=True)
-    with sync_playwright() as driver, serving(gallery_app(runs)) as address:
+    with sync_playwright() as driver, serve_in_thread(gallery_app(runs)) as address:
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
@@ -56,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
             take_screenshot(browser, f"{address}#/{view.format(best=best)}", name)
         dark: dict[str, Any] = {"viewport": PHONE, "color_scheme": "dark", "device_scale_factor": 2}
         take_screenshot(browser, f"{address}#/latents/{colourful}", "phone", **dark)
-        with serving(gallery_app([study])) as address:
+        with serve_in_thread(gallery_app([study])) as address:
             take_screenshot(browser, f"{address}#/study/", "study")
         browser.close()
 
@@ -72,20 +69,6 @@ def most_informative_latent(name: str, runs: Sequence[str], factor: str) -> int:
 def gallery_app(runs: Sequence[str]) -> FastAPI:
     """The explorer's server for these runs."""
     return application(Gallery.find(runs, Path("runs")))
-
-
-@contextmanager
-def serving(app: FastAPI) -> Iterator[str]:
-    """Serve an app from a thread; yields its address."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-    with open_socket("127.0.0.1", 0) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield f"http://localhost:{listener.getsockname()[1]}/"
-        finally:
-            server.should_exit = True
-            thread.join(10)
 
 
 def take_screenshot(browser: Browser, address: str, name: str, **settings: Any) -> None:

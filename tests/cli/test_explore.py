@@ -47,11 +47,16 @@ def test_it_starts_answers_and_ends_quietly_with_ctrl_c(explored):
     out, paths = explored
     process, address = start(paths["plain"], "--out", out, "--port", 0)
     try:
-        assert get(address).status_code == 200
-        (line,) = get(f"{address}api/runs").json()
-        assert line["name"] == paths["plain"].name
-        assert get(f"{address}api/runs/{line['name']}").json()["title"]
-        assert get(f"{address}api/runs/{paths['grouped'].name}").status_code == 404
+        port, _, token = address.rpartition(":")[2].partition("/?token=")
+        assert len(token) > 30
+        base = f"http://127.0.0.1:{port}/api/runs"
+        assert get(address).status_code == 200 and get(base).status_code == 401
+        with httpx.Client(trust_env=False, headers={"authorization": f"Bearer {token}"}) as client:
+            (line,) = client.get(base).json()
+            assert line["name"] == paths["plain"].name
+            assert client.get(f"{base}/{line['name']}", timeout=60).json()["title"]
+            assert client.get(f"{base}/{paths['grouped'].name}").status_code == 404
+        assert get(f"{base}?token={token}").status_code == 200
     finally:
         process.send_signal(signal.SIGINT)
     rest, told = process.communicate(timeout=60)
@@ -59,19 +64,31 @@ def test_it_starts_answers_and_ends_quietly_with_ctrl_c(explored):
     assert told.strip() == "Ctrl-C ends the explorer"
 
 
-def test_another_address_needs_the_token_that_it_prints(explored):
-    process, address = start("--out", explored[0], "--host", "0.0.0.0", "--port", 0)
-    try:
-        port, _, token = address.rpartition(":")[2].partition("/?token=")
-        assert len(token) > 30
-        here = f"http://127.0.0.1:{port}/api/runs"
-        assert get(here).status_code == 401
-        assert get(here, headers={"authorization": f"Bearer {token}"}).status_code == 200
-        assert get(f"{here}?token={token}").status_code == 200
-    finally:
-        process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 0
+@pytest.mark.parametrize(
+    ("words", "hosts"), [([], "local"), (["--no-token"], "local"), (["--host", "0.0.0.0"], "*")]
+)
+def test_a_token_is_required_unless_the_user_says_otherwise(monkeypatch, explored, words, hosts):
+    apps, printed = [], []
+    monkeypatch.setattr(serving, "make_server", lambda app: apps.append(app) or Idle())
+    monkeypatch.setattr(serving, "warm_up", lambda place: None)
+    result = command("--out", explored[0], "--port", 0, *words)
+    printed = result.stdout.strip()
+    settings = apps[0].user_middleware[0].kwargs
+    assert settings["token"] == printed.partition("?token=")[2]
+    assert bool(settings["token"]) == ("--no-token" not in words)
+    assert (settings["hosts"] == ("*",)) == (hosts == "*") and not settings["one_time_tokens"]
+
+
+def test_other_machines_always_need_a_token(explored):
+    words = ("--host", "0.0.0.0", "--port", 0, "--no-token")
+    assert "--no-token is for this machine" in fault("--out", explored[0], *words)
+
+
+class Idle:
+    """A server that ends at once."""
+
+    def run(self, sockets):
+        pass
 
 
 def test_a_copy_is_written_and_told(explored, tmp_path, monkeypatch):
@@ -83,7 +100,7 @@ def test_a_copy_is_written_and_told(explored, tmp_path, monkeypatch):
     result = command(explored[1]["plain"], "--export", tmp_path / "shown", "-q")
     assert result.exit_code == 0, result.output
     assert result.stdout.strip() == str(tmp_path / "shown" / "index.html")
-    assert (tmp_path / "shown" / "data.js").exists()
+    assert list((tmp_path / "shown").glob("data-*.js"))
 
 
 def test_without_runs_it_says_what_to_do(tmp_path):
@@ -115,17 +132,22 @@ def test_a_missing_package_is_told_with_what_installs_it(monkeypatch, missing, t
     assert missing in sentence and "pip install 'untwine[explore]'" in sentence
 
 
-def test_the_browser_is_opened_only_from_a_terminal(monkeypatch, explored):
-    opened = []
+def test_the_browser_is_opened_only_from_a_terminal_with_a_token_that_works_once(
+    monkeypatch, explored, capsys
+):
+    opened, apps = [], []
     monkeypatch.setattr(serving, "open_browser", opened.append)
-    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
+    monkeypatch.setattr(serving, "make_server", lambda app: apps.append(app) or Idle())
     monkeypatch.setattr(serving, "in_background", lambda work: work())
     monkeypatch.setattr(serving, "warm_up", lambda place: None)
     assert command("--out", explored[0], "--port", 0).exit_code == 0 and not opened
-    place = object()
     with open_socket("127.0.0.1", 0) as door:
-        serving.serve(place, door, "127.0.0.1", browser=True)
-        assert opened == [f"http://127.0.0.1:{door.getsockname()[1]}/"]
+        serving.serve(object(), door, "127.0.0.1", browser=True)
+        base = f"http://127.0.0.1:{door.getsockname()[1]}/?token="
+    (token,) = apps[-1].user_middleware[0].kwargs["one_time_tokens"]
+    assert opened == [f"{base}{token}"]
+    printed = capsys.readouterr().out.strip()
+    assert printed.startswith(base) and printed != opened[0]
 
 
 def test_what_cannot_be_warmed_up_does_not_stop_the_server():

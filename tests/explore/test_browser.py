@@ -42,9 +42,69 @@ def place(explored):
 
 @pytest.fixture(scope="session")
 def live(place, serving):
-    """The address of a server."""
+    """The address of a server without a token."""
     with serving(application(place)) as address:
         yield address
+
+
+def test_a_token_opens_the_page_and_leaves_the_address(browser, place, serving):
+    app = application(place, token="secret", one_time_tokens=["once"])
+    with serving(app) as address:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(f"{address}?token=once")
+        ready(page)
+        assert "token" not in page.url and page.locator("#content canvas").count()
+        page.reload()
+        ready(page)
+        assert context.cookies()[0]["httpOnly"]
+        assert page.evaluate("document.cookie") == ""
+        context.close()
+        stranger = browser.new_context().new_page()
+        assert stranger.goto(f"{address}?token=once").status == 401
+        expect(stranger.locator("body")).to_contain_text("?token=")
+        stranger.context.close()
+
+
+def test_a_page_of_another_site_gets_nothing(browser, place, serving):
+    """Pictures, scripts, forms, fetches and frames of another origin, without and with a cookie."""
+    from fastapi import FastAPI
+    from fastapi.responses import HTMLResponse
+
+    other, app = FastAPI(), application(place, token="secret")
+    other.get("/")(lambda: HTMLResponse("<!doctype html><title>other</title>"))
+    with serving(app) as address, serving(other) as site:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(f"{address}?token=secret")
+        ready(page)
+        statuses = []
+        page = context.new_page()
+        page.goto(site)  # another port of the same host: the cookie is sent
+        page.on("response", lambda answer: answer.url != site and statuses.append(answer.status))
+        seen = page.evaluate(
+            """async (address) => {
+                const load = (kind, key, path) => new Promise((done) => {
+                    const node = document.createElement(kind);
+                    node.onload = () => done(true);
+                    node.onerror = () => done(false);
+                    node[key] = address + path;
+                    document.body.append(node);
+                });
+                const fetched = (options) => fetch(address + "api/runs", options)
+                    .then((answer) => answer.text())
+                    .then((text) => text.includes("state"), () => false);
+                await load("iframe", "src", "");
+                return [await load("script", "src", "page/api.js"),
+                    await load("img", "src", "page/icon.svg"),
+                    await fetched({credentials: "include"}), await fetched({mode: "no-cors"}),
+                    await fetched({method: "POST", mode: "no-cors", body: "x"})];
+            }""",
+            address,
+        )
+        assert seen == [False] * 5
+        assert statuses and set(statuses) == {403}
+        context.close()
 
 
 @pytest.fixture(scope="session")

@@ -27,8 +27,14 @@ def made(explored, tmp_path_factory):
 
 
 def read(folder):
-    text = (folder / "data.js").read_text("ascii")
+    (data,) = folder.glob("data-*.js")
+    text = data.read_text("ascii")
     return json.loads(text.removeprefix("window.UNTWINE_COPY = ").removesuffix(";\n"))
+
+
+def kinds(folder):
+    """What a folder holds, without hashes."""
+    return sorted(path.name.partition("-")[0] for path in folder.iterdir())
 
 
 def at(explored, kind):
@@ -52,14 +58,14 @@ def test_the_page_reads_its_data_first_and_every_file_is_there(made):
     page = Sources()
     page.feed((folder / "index.html").read_text("utf-8"))
     scripts = [source for source in page.found if source.endswith(".js")]
-    assert scripts[0] == "data.js" and len(scripts) > 1
+    assert scripts[0].startswith("data-") and len(scripts) > 1
     assert all((folder / source).is_file() for source in page.found)
-    assert {path.name for path in folder.iterdir()} == {"index.html", "page", "data.js", "pictures"}
+    assert kinds(folder) == ["data", "index.html", "page", "pictures"]
 
 
 def test_every_picture_is_a_file_and_every_file_is_named(made):
     folder, data = made
-    files = {f"pictures/{path.name}" for path in (folder / "pictures").iterdir()}
+    files = {str(path.relative_to(folder)) for path in folder.glob("pictures-*/*")}
     assert set(data["pictures"].values()) == files
     for name in list(files)[::20]:
         if name.endswith(".png"):
@@ -120,20 +126,57 @@ def test_clusters_and_groups_are_there_where_a_model_has_them(made, explored):
     assert not any(key.startswith(f"{plain}/groups") for key in data["pictures"])
 
 
-def test_an_older_copy_is_replaced(made, explored):
+@pytest.fixture
+def brief(monkeypatch):
+    """Copies of one picture for each run, which take no time."""
+    monkeypatch.setattr(
+        export, "picture_addresses", lambda copy, base: [f"{base}/image.png?index=0"]
+    )
+
+
+def test_an_older_copy_is_replaced(made, explored, brief):
     folder, data = made
-    (folder / "pictures" / "0001.png").unlink()
-    (folder / "pictures" / "old.png").touch()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "picture_addresses", lambda copy, base: [f"{base}/image.png?index=0"])
-        write_copy(Gallery.find([], explored[0]), folder, quiet=True)
+    (pictures,) = folder.glob("pictures-*")
+    (pictures / "0001.png").unlink()
+    (pictures / "old.png").touch()
+    write_copy(Gallery.find([], explored[0]), folder, quiet=True)
     again = read(folder)
     assert len(again["pictures"]) < len(data["pictures"])
-    assert not (folder / "pictures" / "old.png").exists()
-    assert {path.name for path in folder.iterdir()} == {"index.html", "page", "data.js", "pictures"}
+    assert not list(folder.glob("*/old.png"))
+    assert kinds(folder) == ["data", "index.html", "page", "pictures"]
 
 
-@pytest.mark.parametrize("there", ["notes.txt", "data.js", "index.html"])
+def test_the_same_copy_again_is_mended_where_it_was_changed(explored, tmp_path, brief):
+    def write():
+        write_copy(Gallery.find([], explored[0]), tmp_path, quiet=True)
+        return {path.name for path in tmp_path.iterdir()}
+
+    first = write()
+    assert write() == first
+    changed = next(tmp_path.glob("pictures-*")) / "0001.png"
+    changed.write_bytes(b"")
+    second = write()
+    assert len(second) == len(first) and changed.parent.name not in second
+    assert all((tmp_path / name).stat().st_size for name in read(tmp_path)["pictures"].values())
+
+
+def test_a_copy_of_an_earlier_version_is_replaced(explored, tmp_path, brief):
+    for name in ("page", "pictures"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "data.js").write_text("window.UNTWINE_COPY = {};\n")
+    (tmp_path / "index.html").write_text("old")
+    write_copy(Gallery.find([], explored[0]), tmp_path, quiet=True)
+    assert kinds(tmp_path) == ["data", "index.html", "page", "pictures"]
+    assert not (tmp_path / "data.js").exists()
+
+
+def test_two_copies_into_one_directory_are_refused(explored, tmp_path):
+    with export.lock_copy(tmp_path), pytest.raises(DataError, match="another process"):
+        write_copy(Gallery.find([], explored[0]), tmp_path, quiet=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("there", ["notes.txt", "data.js", "index.html", "page-mine", "data-1.js"])
 def test_a_directory_that_holds_other_things_is_left_alone(explored, tmp_path, there):
     (tmp_path / there).write_text("mine")
     with pytest.raises(DataError, match="other things"):

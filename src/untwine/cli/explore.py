@@ -18,7 +18,7 @@ def explore(
     ] = None,
     out: Runs = Path("runs"),
     host: Annotated[
-        str, typer.Option(help="Address to listen on; non-local addresses require a token.")
+        str, typer.Option(help="Address to listen on; by default this machine alone can connect.")
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
@@ -27,6 +27,9 @@ def explore(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
     ] = True,
+    token: Annotated[
+        bool, typer.Option("--token/--no-token", help="Require the token in the printed address.")
+    ] = True,
     export: Annotated[
         Path | None, typer.Option(help="Write a static copy that needs no server, and exit.")
     ] = None,
@@ -34,9 +37,9 @@ def explore(
 ) -> None:
     """Explore runs in the browser: what each latent does, reconstructions, clusters, scores.
 
-    Serves only the runs you name, on localhost by default. With --host and a non-local address,
-    the printed URL holds a token that clients need. Ctrl-C stops the server. A copy made with
-    --export works from disk or any web server.
+    Serves only the runs you name, on localhost by default. The printed URL holds a token that
+    clients need; --no-token opens the server to every user of this machine. Ctrl-C stops the
+    server. A copy made with --export works from disk or any web server.
 
     \b
     Examples:
@@ -55,4 +58,4 @@ def explore(
         show_path(write_copy(gallery, export, quiet=quiet))
         return
     with open_socket(host, port) as door:
-        serve(gallery, door, host, browser=browser and sys.stdout.isatty())
+        serve(gallery, door, host, browser=browser and sys.stdout.isatty(), token=token)

@@ -1,25 +1,30 @@
 """A static copy of the page: its files, and the answers and pictures it asks for.
 
-index.html   the page, which loads data.js
-page/        the page's files
-data.js      answers by address, and the file of each picture by address
-pictures/    the pictures
+index.html       the page, which names the pieces below; it is replaced last, and atomically
+page-HASH/       the page's files
+data-HASH.js     answers by address, and the file of each picture by address
+pictures-HASH/   the pictures
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
+import os
+import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
+
+import filelock
 
 from untwine.errors import DataError
 from untwine.explore.constants import (
@@ -36,6 +41,7 @@ from untwine.explore.constants import (
     PATH_STEPS,
 )
 from untwine.explore.server import PAGE_FOLDER, application
+from untwine.tools.files import sha256, write_bytes
 from untwine.tools.progress import progress
 from untwine.tools.terminal import say
 
@@ -47,16 +53,18 @@ if TYPE_CHECKING:
 MAX_RUNS = 12
 MAX_GROUP_CLUSTERS = 10  # clusters with grids of groups
 DATA_PREFIX = "window.UNTWINE_COPY = "
-DATA_SCRIPT = '<script src="data.js"></script>'
-COPY_FILES = ("index.html", "page", "data.js", "pictures")
 SCRATCH_PREFIX = ".untwine-copy-"  # of the directory in which a copy is written until complete
+LOCK = ".untwine-copy.lock"  # while a copy is written
+OLD_NAMES = frozenset({"index.html", "page", "data.js", "pictures"})  # of copies before 0.2
+PIECE = re.compile(r"(page|pictures)-[0-9a-f]{12}(-[0-9a-f]{8})?|data-[0-9a-f]{12}\.js")
+TEMPORARY = re.compile(r"\.(index\.html|data-[0-9a-f]{12}\.js)\.[0-9a-f]+\.tmp")
 
 
 def write_copy(gallery: Gallery, directory: str | Path, *, quiet: bool = False) -> Path:
     """Write a static copy of the explorer into a directory and return its index.html.
 
-    The directory is created, or holds an older copy, which is replaced once the new one is
-    complete.
+    The directory is created, or holds an older copy, which is replaced whole or not at all: the new
+    pieces are written beside the old ones, then index.html, which names them, is replaced.
     """
     directory = Path(directory)
     check_directory(directory)
@@ -66,18 +74,31 @@ def write_copy(gallery: Gallery, directory: str | Path, *, quiet: bool = False) 
         raise DataError(
             f"{directory} cannot be made ({error.strerror}); write the copy elsewhere"
         ) from None
-    with tempfile.TemporaryDirectory(dir=directory, prefix=SCRATCH_PREFIX) as scratch:
-        folder = Path(scratch)
-        (folder / "pictures").mkdir()
-        copy_page(folder)
-        copy = Copy(application(gallery), folder)
+    with (
+        lock_copy(directory),
+        tempfile.TemporaryDirectory(dir=directory, prefix=SCRATCH_PREFIX) as scratch,
+    ):
+        remove_leftovers(directory, keep={Path(scratch).name})
+        copy = Copy(application(gallery), Path(scratch, "pictures"))
+        copy.folder.mkdir()
         about = record_runs(copy, quiet=quiet)
-        content = {"answers": copy.answers, "pictures": copy.pictures, "about": about}
-        (folder / "data.js").write_text(f"{DATA_PREFIX}{json.dumps(content)};\n", encoding="ascii")
-        for name in COPY_FILES:
-            shutil.rmtree(directory / name, ignore_errors=True)
-            (folder / name).replace(directory / name)
+        publish(copy, about, directory)
     return directory / "index.html"
+
+
+@contextmanager
+def lock_copy(directory: Path) -> Iterator[None]:
+    """Let one process at a time write a copy into a directory."""
+    lock = filelock.FileLock(directory / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise DataError(f"another process is writing a copy into {directory}") from None
+    try:
+        yield
+    finally:
+        (directory / LOCK).unlink(missing_ok=True)
+        lock.release()
 
 
 def check_directory(directory: Path) -> None:
@@ -86,26 +107,86 @@ def check_directory(directory: Path) -> None:
         return
     if not directory.is_dir():
         raise DataError(f"{directory} is a file; write the copy into a new directory")
-    paths = directory.iterdir()
-    names = {path.name for path in paths if not path.name.startswith(SCRATCH_PREFIX)}
-    data = directory / "data.js"
-    is_copy = (
-        names <= set(COPY_FILES)
-        and data.is_file()
-        and data.read_bytes().startswith(DATA_PREFIX.encode())
-    )
-    if names and not is_copy:
+    names = {path.name for path in directory.iterdir() if not is_scratch(path.name)}
+    unhashed = {name for name in names if not PIECE.fullmatch(name)}
+    if not unhashed <= OLD_NAMES or (unhashed and not any(map(is_data, directory.glob("data*")))):
         raise DataError(f"{directory} holds other things; write the copy into a new directory")
 
 
-def copy_page(folder: Path) -> None:
-    """Copy the page's files; index.html loads the data before the page's own scripts."""
-    shutil.copytree(
-        PAGE_FOLDER, folder / "page", ignore=shutil.ignore_patterns("index.html", "__*")
-    )
+def is_scratch(name: str) -> bool:
+    """Whether an interrupted export left this behind."""
+    return name == LOCK or name.startswith(SCRATCH_PREFIX) or bool(TEMPORARY.fullmatch(name))
+
+
+def is_data(path: Path) -> bool:
+    """Whether this is the data of a copy."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as stream:
+        return stream.read(len(DATA_PREFIX)) == DATA_PREFIX.encode()
+
+
+def publish(copy: Copy, about: str, directory: Path) -> None:
+    """Put a recorded copy into its directory, in place of an older one."""
+    pages = copy.folder.with_name("page")
+    ignored = shutil.ignore_patterns("index.html", "__*")
+    shutil.copytree(PAGE_FOLDER, pages, ignore=ignored)
+    page, pictures = place_folder(pages, directory), place_folder(copy.folder, directory)
+    files = {address: f"{pictures}/{name}" for address, name in copy.pictures.items()}
+    content = {"answers": copy.answers, "pictures": files, "about": about}
+    script = f"{DATA_PREFIX}{json.dumps(content)};\n".encode("ascii")
+    data = f"data-{sha256(script)[:12]}.js"
+    write_bytes(directory / data, script)
+    write_bytes(directory / "index.html", format_index(page, data).encode())
+    remove_leftovers(directory, keep={"index.html", page, pictures, data})
+
+
+def place_folder(folder: Path, directory: Path) -> str:
+    """Move a folder into the directory, under its name and a hash of its content; that name.
+
+    A folder of this name that was changed in the meantime stays until the new copy is complete.
+    """
+    digest = hash_folder(folder)
+    name = f"{folder.name}-{digest[:12]}"
+    if (directory / name).exists():
+        if hash_folder(directory / name) == digest:
+            return name
+        name += f"-{secrets.token_hex(4)}"
+    folder.replace(directory / name)
+    return name
+
+
+def hash_folder(folder: Path) -> str:
+    """A hash of the names and contents of the files in a folder, which are flushed to disk."""
+    lines: list[str] = []
+    for file in sorted(folder.iterdir()):
+        with open(file, "rb") as stream:
+            lines.append(f"{file.name} {sha256(stream.read())}")
+            os.fsync(stream.fileno())
+    return sha256("\n".join(lines).encode())
+
+
+def remove_leftovers(directory: Path, keep: set[str]) -> None:
+    """Remove scratch of interrupted exports and, once there is a new index, pieces of older copies.
+
+    Without index.html in `keep`, only scratch is removed.
+    """
+    for path in directory.iterdir():
+        is_old = "index.html" in keep and (path.name in OLD_NAMES or PIECE.fullmatch(path.name))
+        if path.name in keep or path.name == LOCK or not (is_old or is_scratch(path.name)):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def format_index(page: str, data: str) -> str:
+    """The page's index.html for a copy, which loads the data before the page's own scripts."""
     text = Path(PAGE_FOLDER, "index.html").read_text(encoding="utf-8")
     before, _, after = text.partition("<!-- data:")
-    (folder / "index.html").write_text(f"{before}{DATA_SCRIPT}{after.partition('-->')[2]}", "utf-8")
+    text = f'{before}<script src="{data}"></script>{after.partition("-->")[2]}'
+    return text.replace('"page/', f'"{page}/')
 
 
 @dataclass
@@ -113,7 +194,7 @@ class Copy:
     """The answers and pictures recorded from the server."""
 
     app: ASGIApp
-    folder: Path
+    folder: Path  # of the pictures
     answers: dict[str, Any] = field(default_factory=dict)
     pictures: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)  # by the hash of their content
@@ -132,10 +213,10 @@ class Copy:
         content = None if address in self.pictures else request(self.app, address)
         if content is None:
             return
-        key = hashlib.sha256(content).hexdigest()
+        key = sha256(content)
         if key not in self.files:
             ending = address.partition("?")[0].rpartition(".")[2]
-            self.files[key] = f"pictures/{len(self.files) + 1:04}.{ending}"
+            self.files[key] = f"{len(self.files) + 1:04}.{ending}"
             (self.folder / self.files[key]).write_bytes(content)
         self.pictures[address] = self.files[key]
 

@@ -1,7 +1,7 @@
 """The web service: views of runs as JSON and PNG, and the page that shows them.
 
 A bad request is answered with a 4xx status and {"detail": "a sentence"}. `AccessControl` checks the
-host, the token and the size of every request first.
+host, the origin, the token and the size of every request first.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import anyio
+from anyio import to_thread
 from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.requests import ClientDisconnect
 
 from untwine import __version__
 from untwine.errors import DataError, IncompatibleError, ParameterError, RunError, UntwineError
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 PAGE_FOLDER = str(PAGE)
 MAX_REQUEST_LINE = 2**16  # bytes of a request without its body; addresses contain codes
+MAX_UPLOADS_DECODED_AT_ONCE = 2  # a picture takes far more memory decoded than sent
 # For answers that depend only on the run and the address.
 CACHE_HEADERS = {"cache-control": "private, max-age=600"}
 NUMBER = r"-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?"
@@ -109,10 +112,12 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     for code, reason in {
         400: "the request or the host name is invalid",
         401: "the token is missing or wrong",
+        403: "another site made the browser send the request",
         404: "no such run or figure",
         409: "the run cannot be opened, or its model lacks what was asked for",
         413: "the request is too large",
         422: "a value is missing or out of range",
+        503: "too many uploads at once",
     }.items()
 }
 
@@ -140,14 +145,19 @@ UPLOAD_BODY = {
 
 
 def application(
-    gallery: Gallery, *, token: str = "", hosts: Sequence[str] = LOCAL_HOSTS
+    gallery: Gallery,
+    *,
+    token: str = "",
+    hosts: Sequence[str] = LOCAL_HOSTS,
+    one_time_tokens: Sequence[str] = (),
 ) -> FastAPI:
     """The web service for the runs of a gallery.
 
     Args:
         gallery: the runs to serve.
-        token: required from clients; empty where only this machine can reach the server.
+        token: required from clients; empty for none.
         hosts: host names that requests may use, without ports; "*" for any.
+        one_time_tokens: tokens that open the page once each.
     """
     app = FastAPI(
         title="untwine explore",
@@ -158,11 +168,12 @@ def application(
         openapi_url="/api/openapi.json",
         responses=REFUSALS,
     )
-    app.add_middleware(AccessControl, token=token, hosts=hosts)
+    app.add_middleware(AccessControl, token=token, hosts=hosts, one_time_tokens=one_time_tokens)
     for kind, status in STATUS.items():
         app.add_exception_handler(kind, error_handler(status))
     app.add_exception_handler(RequestValidationError, validation_error)
     app.add_exception_handler(AnyHTTPException, framework_error)
+    app.add_exception_handler(ClientDisconnect, client_gone)
     app.add_exception_handler(Exception, server_error)
     for router in (
         run_routes(gallery),
@@ -235,6 +246,7 @@ def run_routes(gallery: Gallery) -> APIRouter:
 def code_routes(gallery: Gallery) -> APIRouter:
     """Routes of codes: starting points and coordinates."""
     router = APIRouter(prefix="/api/runs/{run}", tags=["codes"])
+    decoders = anyio.CapacityLimiter(MAX_UPLOADS_DECODED_AT_ONCE)
 
     @router.get("/start")
     def start(run: Name, index: Index | None = None, seed: Seed | None = None) -> Start:
@@ -250,7 +262,9 @@ def code_routes(gallery: Gallery) -> APIRouter:
     async def upload(run: Name, request: Request) -> Start:
         """The code of a picture file sent as the body; any common format."""
         content = await request.body()
-        return await run_in_threadpool(lambda: open_view(gallery, run).start_from_upload(content))
+        return await to_thread.run_sync(
+            lambda: open_view(gallery, run).start_from_upload(content), limiter=decoders
+        )
 
     @router.get("/space")
     def space(
@@ -421,6 +435,11 @@ async def validation_error(request: Request, error: Exception) -> JSONResponse:
     rule = first["msg"].removeprefix("Input ")
     value = abbreviate(first.get("input"))
     return JSONResponse({"detail": f"{name} {rule[0].lower()}{rule[1:]}, not {value}"}, 422)
+
+
+async def client_gone(request: Request, error: Exception) -> Response:
+    """Answer to a client that hung up while sending, which nobody receives."""
+    return Response(status_code=400)
 
 
 async def server_error(request: Request, error: Exception) -> JSONResponse:

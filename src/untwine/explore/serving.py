@@ -10,13 +10,16 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 from untwine.errors import DataError, ParameterError, UntwineError
 from untwine.tools.terminal import say
 
 if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
+
     from untwine.explore.gallery import Gallery
 
 PORT = 8765
@@ -35,36 +38,81 @@ def require_packages() -> None:
         ) from None
 
 
-def serve(gallery: Gallery, listener: socket.socket, host: str, *, browser: bool) -> None:
-    """Answer requests until Ctrl-C."""
-    import uvicorn
+def serve(
+    gallery: Gallery, listener: socket.socket, host: str, *, browser: bool, token: bool = True
+) -> None:
+    """Answer requests until Ctrl-C.
 
-    from untwine.explore.server import LOCAL_HOSTS, MAX_REQUEST_LINE, application
+    Args:
+        gallery: the runs to serve.
+        listener: the listening socket.
+        host: the address it listens on, as the user wrote it.
+        browser: open the page in the browser, with a token that works once.
+        token: require a token; `False` only where this machine alone can connect.
+    """
+    from untwine.explore.connections import log_to_terminal
+    from untwine.explore.server import LOCAL_HOSTS, application
 
     local = is_local(host)
-    token = "" if local else secrets.token_urlsafe()
+    if not (token or local):
+        raise ParameterError("--no-token is for this machine alone; leave out --host or --no-token")
+    secret, one_time = (secrets.token_urlsafe(), secrets.token_urlsafe()) if token else ("", "")
     names = (*LOCAL_HOSTS, bracketed(host)) if local else ("*",)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            application(gallery, token=token, hosts=names),
-            log_level="warning",
-            access_log=False,
-            h11_max_incomplete_event_size=MAX_REQUEST_LINE,
-        )
+    app = application(
+        gallery, token=secret, hosts=names, one_time_tokens=[one_time] if browser and token else []
     )
+    log_to_terminal()
+    server = make_server(app)
     server.handle_exit = lambda sig, frame: exit_now()
-    address = (
-        f"http://{public_name(host)}:{listener.getsockname()[1]}/{'?token=' * bool(token)}{token}"
-    )
+    address = f"http://{public_name(host)}:{listener.getsockname()[1]}/"
     try:
-        print(address, flush=True)
+        print(with_token(address, secret), flush=True)
         say("Ctrl-C ends the explorer")
         in_background(lambda: warm_up(gallery))
-        if browser:
-            in_background(lambda: open_browser(address))
+        if browser:  # the command line of a browser can be seen by others
+            in_background(lambda: open_browser(with_token(address, one_time)))
         server.run(sockets=[listener])
     except KeyboardInterrupt:
         exit_now()
+
+
+def with_token(address: str, token: str) -> str:
+    """The address that opens the page with a token."""
+    return f"{address}?token={token}" if token else address
+
+
+def make_server(app: FastAPI) -> uvicorn.Server:
+    """The server of an app, with limits on connections."""
+    import uvicorn
+
+    from untwine.explore.connections import LimitedConnection
+    from untwine.explore.server import MAX_REQUEST_LINE
+
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=LimitedConnection,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            h11_max_incomplete_event_size=MAX_REQUEST_LINE,
+        )
+    )
+
+
+@contextlib.contextmanager
+def serve_in_thread(app: FastAPI) -> Iterator[str]:
+    """Serve an app on a free port of this machine inside a `with` block; yields its address."""
+    server = make_server(app)
+    with open_socket("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://localhost:{listener.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join(10)
 
 
 def exit_now() -> NoReturn:
