@@ -62,7 +62,8 @@ def test_pages_name_commands_that_exist():
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]
         assert not getattr(command, "commands", {}) or not words, f"{line}: no such command"
-        options = {name for p in command.params for name in (*p.opts, *p.secondary_opts)}
+        params = [*app.params, *command.params]
+        options = {name for p in params for name in (*p.opts, *p.secondary_opts)}
         used = {word.partition("=")[0] for word in words if word.startswith("-")}
         assert used <= options | {"--help"}, f"{line}: no such option"
 

@@ -9,7 +9,17 @@ import untwine
 
 ROOT = Path(untwine.__file__).parent
 LAYERS = (
-    *("errors", "schema", "tools", "registry", "distributions", "records", "slots", "data"),
+    *(
+        "errors",
+        "schema",
+        "tools",
+        "plugins",
+        "registry",
+        "distributions",
+        "records",
+        "slots",
+        "data",
+    ),
     *("parts", "vae", "train", "estimators | renderers"),
     "models | metrics | datasets | networks | likelihoods",
     *("spec", "runs", "scoring", "catalogue", "study", "report", "reproduce | explore", "cli"),

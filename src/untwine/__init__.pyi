@@ -23,6 +23,7 @@ from .records import Likelihood as Likelihood
 from .records import Network as Network
 from .records import Sizes as Sizes
 from .records import Trace as Trace
+from .registry import load_plugin as load_plugin
 from .report.run import write_report as write_report
 from .runs.directory import TrainedRun as TrainedRun
 from .runs.directory import list_runs as list_runs

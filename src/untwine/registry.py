@@ -11,12 +11,14 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from untwine import schema
 from untwine.errors import ParameterError, UnknownNameError, UntwineError
+from untwine.plugins import Plugin, announce, module_name, plugins
 from untwine.schema import Parameter, Value
 
 EXPRESSION = re.compile(
@@ -62,6 +64,11 @@ class Entry:
         return tuple(name for name, match in named.items() if match and match["name"] in datasets)
 
     @property
+    def plugin(self) -> Plugin | None:
+        """The plug-in that registered it; None if it comes with untwine or from your script."""
+        return plugins.owner(self.function.__module__)
+
+    @property
     def description(self) -> str:
         return schema.description(self.function)
 
@@ -80,7 +87,18 @@ class Registry:
 
     def _discover(self) -> dict[str, Entry]:
         importlib.import_module(self._package)
+        plugins.load(forget)
         return self._entries
+
+    def registered(self) -> list[Entry]:
+        """What is registered so far; imports nothing."""
+        return list(self._entries.values())
+
+    def forget(self, module: str) -> None:
+        """Remove what a module and the modules below it have registered."""
+        for entry in self.registered():
+            if f"{entry.function.__module__}.".startswith(f"{module}."):
+                del self._entries[entry.name]
 
     def register(
         self, *, title: str, paper: str, url: str = "", **facts: Any
@@ -89,6 +107,8 @@ class Registry:
 
         def add(function: Function) -> Function:
             name = function.__name__.replace("_", "-")
+            if not function.__module__.startswith(self._package):
+                importlib.import_module(self._package)  # a taken name is refused here, not there
             if name in self._entries:
                 raise UntwineError(f"a {self.kind} named {name!r} already exists; choose another")
             checked = _check_keywords(name, function)
@@ -271,9 +291,41 @@ def import_all(package: str, namespace: dict[str, Any], registry: Registry) -> N
     for module in pkgutil.iter_modules(namespace["__path__"]):
         if not module.name.startswith("_"):
             importlib.import_module(f"{package}.{module.name}")
-    for name in registry:
-        function = registry[name].function
-        namespace[function.__name__] = function
+    for entry in registry.registered():
+        namespace[entry.function.__name__] = entry.function
+
+
+def forget(module: str) -> None:
+    """Remove what a module and the modules below it have registered."""
+    for registry in REGISTRIES:
+        registry.forget(module)
+
+
+def load_plugin(path: str | Path) -> Plugin:
+    """Import a plug-in: a .py file, or a folder with an `__init__.py`, that registers parts.
+
+    Its parts are known by name from then on, here and in the workers of studies.
+    """
+    place = announce(path)
+    plugins.failures.pop(str(place), None)  # it may have been mended
+    plugins.load(forget, again=True)
+    if str(place) in plugins.failures:
+        raise ParameterError(f"the plug-in {path} fails: {plugins.failures[str(place)]}")
+    plugin = plugins.owner(module_name(place))
+    assert plugin is not None
+    return plugin
+
+
+def plugins_of(entries: Iterable[Entry]) -> tuple[Plugin, ...]:
+    """The plug-ins that some entries come from, by name."""
+    owners = {entry.plugin for entry in entries} - {None}
+    return tuple(sorted(cast(set[Plugin], owners), key=lambda plugin: plugin.name))
+
+
+def require_plugins(needed: Iterable[Plugin]) -> None:
+    """Refuse what needs a plug-in that is not loaded; warn if its source has changed."""
+    plugins.load(forget)
+    plugins.require(needed)
 
 
 models = Registry("model", "untwine.models")
@@ -281,6 +333,7 @@ metrics = Registry("metric", "untwine.metrics")
 datasets = Registry("dataset", "untwine.datasets")
 networks = Registry("network", "untwine.networks")
 likelihoods = Registry("likelihood", "untwine.likelihoods")
+REGISTRIES = (models, metrics, datasets, networks, likelihoods)
 model = models.register
 metric = metrics.register
 dataset = datasets.register

@@ -12,10 +12,20 @@ import torch
 
 from untwine import schema
 from untwine.data.dataset import Dataset
-from untwine.data.opening import absolute_paths, load_dataset, resolve_dataset
+from untwine.data.opening import absolute_paths, entries_of, load_dataset, resolve_dataset
 from untwine.errors import IncompatibleError, ParameterError, UnknownNameError
+from untwine.plugins import Plugin
 from untwine.records import Sizes, is_image
-from untwine.registry import Choice, Entry, datasets, likelihoods, models, networks
+from untwine.registry import (
+    Choice,
+    Entry,
+    datasets,
+    likelihoods,
+    models,
+    networks,
+    plugins_of,
+    require_plugins,
+)
 from untwine.schema import Parameter, Value
 from untwine.tools.compute import seeded
 from untwine.vae import VAE, Recipe
@@ -44,6 +54,7 @@ class Run:
     steps: int = 10_000
     lr: float = 1e-4
     seed: int = 0
+    plugins: tuple[Plugin, ...] = ()  # that the pieces come from
 
     def __post_init__(self) -> None:
         parts = sorted(self.model, key=lambda part: part.name)  # a+b is b+a
@@ -79,7 +90,7 @@ class Run:
         """Twelve characters that stand for the whole specification.
 
         Numbers at their defaults are left out, so that a new parameter does not rename old runs.
-        Data with a digest counts by its content, wherever it lies.
+        Data with a digest counts by its content, wherever it lies, and so do plug-ins.
         """
         data = datasets.non_default(self.data)
         if data.get("digest"):
@@ -91,6 +102,9 @@ class Run:
             "network": networks.non_default(self.network),
             "likelihood": likelihoods.non_default(self.likelihood),
         }
+        content.pop("plugins")
+        if self.plugins:
+            content["plugins"] = sorted(plugin.hash for plugin in self.plugins)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -111,7 +125,9 @@ class Run:
             "network": self.network.to_json(),
             "likelihood": self.likelihood.to_json(),
         }
-        return {**asdict(self), **choices}
+        numbers = {key: value for key, value in asdict(self).items() if key != "plugins"}
+        made_with = [plugin.to_json() for plugin in self.plugins]
+        return {**numbers, **choices, **({"plugins": made_with} if made_with else {})}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Run:
@@ -119,13 +135,15 @@ class Run:
         for key in data:
             if key not in known:
                 raise UnknownNameError(schema.unknown_name("entry of a run", key, sorted(known)))
+        made_with = tuple(Plugin(**plugin) for plugin in data.get("plugins", ()))
+        require_plugins(made_with)
         choices = {
             "model": tuple(models.from_json(part) for part in data["model"]),
             "data": datasets.from_json(data["data"]),
             "network": networks.from_json(data["network"]),
             "likelihood": likelihoods.from_json(data["likelihood"]),
         }
-        return cls(**{**data, **choices})
+        return cls(**{**data, **choices, "plugins": made_with})
 
 
 def _rate(lr: Any) -> float:
@@ -294,6 +312,8 @@ def plan(
         model, loaded, asked, network=network, likelihood=likelihood, others=[entry]
     )
     digest = {"digest": loaded.digest} if loaded.digest else {}
+    parts = [*(models[part.name] for part in pieces.model), *entries_of(choice)]
+    parts += [networks[pieces.network.name], likelihoods[pieces.likelihood.name]]
     return Run(
         model=pieces.model,
         data=datasets.choose(choice.name, **{**choice.params, **digest}),
@@ -304,6 +324,7 @@ def plan(
         steps=steps,
         lr=lr,
         seed=seed,
+        plugins=plugins_of(parts),
     )
 
 

@@ -188,3 +188,29 @@ def test_pushing_follows_what_is_removed(tmp_path):
 
 def test_addresses_are_told_from_directories():
     assert is_url("s3://bucket/runs") and not is_url("/data/runs")
+
+
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_nodes_receive_the_plug_ins_of_the_driver(cluster, tmp_path, monkeypatch):
+    """The file is only where the driver is, and is gone before the tasks begin."""
+    from untwine import plugins
+    from untwine.registry import load_plugin, models
+    from untwine.study.on_ray import launch
+
+    monkeypatch.setenv(plugins.VARIABLE, "")
+    source = tmp_path / "hushed.py"
+    source.write_text(
+        "from untwine.models import beta_vae\nfrom untwine.registry import model\n\n\n"
+        '@model(title="Hushed", paper="Nobody, 2026")\ndef hushed():\n'
+        '    "A strong KL (Nobody, 2026)."\n    return beta_vae(beta=9.0)\n'
+    )
+    load_plugin(source)
+    try:
+        packed = plugins.pack()
+        monkeypatch.setattr("untwine.study.on_ray.pack", lambda: packed)
+        source.unlink()
+        spec = plan("hushed", "sprites(size=16)", steps=2, **SMALL)
+        outcome = launch([Job(spec, str(tmp_path))], retries=0)
+        assert not outcome.failed and (tmp_path / spec.directory / "done.json").exists()
+    finally:
+        models.forget(models["hushed"].function.__module__)

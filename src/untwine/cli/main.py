@@ -1,21 +1,69 @@
 """The command `untwine`. Heavy modules are imported inside the commands that need them."""
 
 import io
+import itertools
 import sys
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from untwine.cli import catalogue, data, explore, reproduce, score, study, train
 from untwine.errors import ParameterError, UntwineError
+from untwine.plugins import announce
 from untwine.tools.terminal import say
 
+
+class Commands(TyperGroup):
+    """The commands; `--plugin FILE` may stand before or after them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, plugins_first(args))
+
+
+def plugins_first(words: list[str]) -> list[str]:
+    """The words of a command with `--plugin FILE` moved to the front.
+
+    >>> plugins_first(["train", "vae", "--plugin", "a.py", "x", "--plugin=b.py"])
+    ['--plugin', 'a.py', '--plugin=b.py', 'train', 'vae', 'x']
+    """
+    first: list[str] = []
+    rest: list[str] = []
+    remaining = iter(words)
+    for word in remaining:
+        if word == "--plugin":
+            first += [word, *itertools.islice(remaining, 1)]
+        else:
+            (first if word.startswith("--plugin=") else rest).append(word)
+    return [*first, *rest]
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Variational autoencoders whose latent space has structure: train, measure, look.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+@app.callback()
+def load_plugins(
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A .py file with models, metrics or datasets of your own; before or after the "
+            "command; repeatable. UNTWINE_PLUGINS=FILE does the same.",
+        ),
+    ] = None,
+) -> None:
+    """Name the plug-ins; they are imported when a name is first looked up."""
+    for path in plugin or []:
+        announce(path)
+
+
 app.command()(train.train)
 app.command()(score.evaluate)
 app.command(cls=score.Command)(score.score)

@@ -81,6 +81,14 @@ def resolve_dataset(data: str) -> tuple[Entry, dict[str, Value]]:
     return datasets[data], {}
 
 
+def entries_of(choice: Choice) -> list[Entry]:
+    """The entry of a dataset, and those of the datasets that it is derived from."""
+    entry = datasets[choice.name]
+    inner = [resolve_dataset(str(choice.params[key])) for key in entry.expressions]
+    others = [datasets.choose(other.name, **settings) for other, settings in inner]
+    return [entry, *(below for other in others for below in entries_of(other))]
+
+
 def load_dataset(choice: Choice) -> Dataset:
     """The dataset of a choice; the last few stay in memory, those from files by digest."""
     key = json.dumps(choice.to_json())

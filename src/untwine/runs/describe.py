@@ -39,6 +39,8 @@ def train_command(spec: Run) -> str:
     words += ["--network", spec.network.name, "--likelihood", spec.likelihood.name]
     for name, value in spec.numbers.items():
         words += [f"--{name}", format_value(value)]
+    for plugin in spec.plugins:
+        words += ["--plugin", plugin.name] if plugin.name.endswith(".py") else []
     return shlex.join(words)
 
 

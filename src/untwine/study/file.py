@@ -20,7 +20,7 @@ from untwine.errors import (
     UnknownNameError,
     UntwineError,
 )
-from untwine.registry import metrics
+from untwine.registry import load_plugin, metrics
 from untwine.schema import format_value, unknown_name
 from untwine.spec import Run, build_model, plan
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from untwine.data.dataset import Dataset
     from untwine.vae import VAE
 
-ENTRIES = ("study", "about", "models", "data", "seeds", "training", "metrics", "examples", "scales")
+ENTRIES = (
+    *("study", "about", "plugins", "models", "data", "seeds", "training", "metrics", "examples"),
+    "scales",
+)
 PIECES = ("network", "likelihood")
 TRAINING = ("latent", "batch", "steps", "lr", *PIECES)
 PLAIN = re.compile(r"\w[\w .+-]*")  # a name that is safe as a directory's
@@ -71,6 +74,7 @@ class Document:
     name: str
     content: dict[str, Any]
     lines: Mapping[KeyPath, int]
+    folder: Path = Path()  # from which it names plug-ins
 
     def line(self, *place: str | int) -> int:
         """The line of the nearest part that has one."""
@@ -103,7 +107,7 @@ def read_document(source: str | Path) -> Document:
             raise UnknownNameError(unknown_name(kind, str(source), shipped_studies()))
         packed = resources.files("untwine.study").joinpath("studies", f"{source}.yaml")
         return parse(packed.read_text("utf-8"), f"{source}.yaml")
-    return parse(path.read_text("utf-8"), path.name)
+    return replace(parse(path.read_text("utf-8"), path.name), folder=path.parent)
 
 
 def parse(text: str, name: str = "study.yaml") -> Document:
@@ -169,6 +173,8 @@ def expand(document: Document, scale: str = "") -> Study:
         raise StudyFileErrors(document.name, wrong)
     document = _shaped(at_scale(document, scale), wrong)
     content = document.content
+    plugins = [str(path) for path in _list(content.get("plugins") or [])]
+    _accepted(document, "plugins", plugins, lambda path: _load_plugin(document, path), wrong)
     names = _metrics(document, wrong)
     datasets = [str(name) for name in _list(content.get("data") or [])]
     good = _accepted(document, "data", datasets, _openable, wrong)
@@ -303,6 +309,11 @@ def _accepted(
         except UntwineError as error:
             wrong.append((document.line(entry, position), str(error)))
     return good
+
+
+def _load_plugin(document: Document, path: str) -> None:
+    """Import a plug-in that a study file names, from the folder of the file."""
+    load_plugin(document.folder / Path(path).expanduser())
 
 
 def _openable(data: str) -> None:

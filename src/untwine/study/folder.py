@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from untwine.errors import DataError, RunError
+from untwine.plugins import Plugin
+from untwine.registry import metrics, plugins_of, require_plugins
 from untwine.runs.directory import STATES, run_state
 from untwine.spec import Run
 from untwine.study.file import Study
@@ -75,9 +77,16 @@ def make_folder(study: Study, out: str | Path = "studies", *, storage: str = "")
             "examples": study.examples,
             "place": storage,
             "runs": [run.to_json() for run in study.runs],
+            **_plugins_of_metrics(study),
         },
     )
     return StudyFolder(path, study, storage=storage)
+
+
+def _plugins_of_metrics(study: Study) -> dict[str, Any]:
+    """The entry `plugins` of study.json; runs name those of their own pieces."""
+    made_with = plugins_of(metrics[metrics.read(name).name] for name in study.metrics)
+    return {"plugins": [plugin.to_json() for plugin in made_with]} if made_with else {}
 
 
 def _recorded_storage(path: Path) -> str:
@@ -106,6 +115,7 @@ def as_folder(study: StudyFolder | str | Path) -> StudyFolder:
 def _read_folder(path: Path) -> StudyFolder:
     facts = read_json(path / "study.json")
     try:
+        require_plugins([Plugin(**plugin) for plugin in facts.get("plugins", ())])
         runs = tuple(Run.from_json(run) for run in facts["runs"])
         study = Study(
             facts["study"], runs, tuple(facts["metrics"]), facts["examples"], facts["about"]

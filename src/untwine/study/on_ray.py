@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from untwine.errors import DataError, ParameterError, RunError
+from untwine.plugins import Sources, pack, unpack
 from untwine.study.job import Job, finish_job, record_failure
 from untwine.study.local import Event, JobQueue, Message, Outcome, run_safely
 from untwine.study.remote import send, synced
@@ -47,9 +48,10 @@ def launch(
     ray = connect(address)
     _require_room(ray, max((job.threads for job in jobs), default=0), gpus)
     task = ray.remote(max_retries=0, num_gpus=gpus)(_task)  # the queue counts attempts
+    plugins = pack()
 
     def submit(job: Job) -> Any:
-        return task.options(num_cpus=job.threads).remote(job.to_json(), storage)
+        return task.options(num_cpus=job.threads).remote(job.to_json(), storage, plugins)
 
     def record(job: Job, attempts: int, reason: str) -> None:
         record_failure(job, attempts, reason)
@@ -94,8 +96,9 @@ def connect(address: str) -> Any:
     return ray
 
 
-def _task(job: dict[str, Any], storage: str) -> Message:
+def _task(job: dict[str, Any], storage: str, plugins: Sources) -> Message:
     """In a task: one job, and how it ended."""
+    unpack(plugins)
     return run_safely(lambda: _finish_job(Job.from_json(job), storage))
 
 
