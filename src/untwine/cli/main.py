@@ -10,7 +10,6 @@ from typer.core import TyperGroup
 
 from untwine.cli import catalogue, data, explore, reproduce, score, study, train
 from untwine.errors import ParameterError, UntwineError
-from untwine.plugins import announce
 from untwine.tools.terminal import say
 
 
@@ -60,8 +59,11 @@ def load_plugins(
     ] = None,
 ) -> None:
     """Name the plug-ins; they are imported when a name is first looked up."""
-    for path in plugin or []:
-        announce(path)
+    if plugin:
+        from untwine.plugins import announce
+
+        for path in plugin:
+            announce(path)
 
 
 app.command()(train.train)
