@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import untwine
+from untwine import schema
 from untwine.data.dataset import Bits, Pixels, Shuffle, Vectors
 from untwine.registry import models
 from untwine.scoring.representation import Representation
@@ -281,3 +282,11 @@ def test_scores_that_are_kept_encode_nothing(tmp_path, monkeypatch):
     for _ in range(2):
         evaluate_run(path, ["mig", "modularity"], n_examples=128)
         assert sum(encoded) == 128
+
+
+def test_the_parameters_of_an_entry_are_read_once(monkeypatch):
+    """Listing and planning many runs asks for them thousands of times."""
+    entry = models["beta-vae"]
+    assert entry.parameters is entry.parameters
+    monkeypatch.setattr(schema, "parameters_of", None)
+    assert models.choose("beta-vae", beta=6).params == {"beta": 6.0}

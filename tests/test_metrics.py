@@ -15,8 +15,9 @@ from untwine.errors import DataError, IncompatibleError, ParameterError
 from untwine.estimators.information import discretise, entropy, mutual_information
 from untwine.metrics import mig, reconstruction
 from untwine.registry import metrics
+from untwine.scoring.references import reference_codes
 from untwine.scoring.representation import CodeArrays, Representation
-from untwine.scoring.scores import compute, metric_needs, reference_codes, score, with_variants
+from untwine.scoring.scores import compute, metric_needs, score, with_variants
 
 NAMES = list(metrics)
 TRANSFORMS = {

@@ -53,7 +53,7 @@ class Entry:
     url: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    @property
+    @functools.cached_property
     def parameters(self) -> dict[str, Parameter]:
         return schema.parameters_of(self.function)
 

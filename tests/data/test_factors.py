@@ -10,7 +10,8 @@ from untwine.errors import DataError
 from untwine.metrics import sap
 from untwine.registry import metrics
 from untwine.scoring.representation import CodeArrays, Representation
-from untwine.scoring.scores import compute, reference_codes, score
+from untwine.scoring.references import reference_codes
+from untwine.scoring.scores import compute, score
 
 SHAPES = ("square", "ellipse", "heart")
 IMAGES = np.zeros((6, 8, 8), np.uint8)

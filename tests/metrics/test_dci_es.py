@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestClassifier
@@ -97,3 +98,13 @@ def test_constant_codes_one_latent_and_the_same_seed():
     assert constant["disentanglement"] == 0 and constant["explicitness"] == 1
     one = [dci_es(factors[:, :1], factors, seed=2) for _ in range(2)]
     assert one[0] == one[1] and one[0]["size"] == 2
+
+
+def test_the_number_of_threads_changes_no_digit(monkeypatch):
+    factors = np.repeat(grid(3, 4), 20, axis=0)
+    codes = factors + np.random.default_rng(0).normal(0, 0.5, factors.shape)
+    values = []
+    for threads in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        values.append(dci_es(codes, factors, trees=8))
+    assert values[0] == values[1]

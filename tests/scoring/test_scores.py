@@ -13,9 +13,10 @@ import untwine
 from untwine.cli.main import app
 from untwine.errors import DataError, IncompatibleError
 from untwine.registry import metrics
+from untwine.scoring.references import cosine_rotation, reference_codes
 from untwine.scoring.representation import CodeArrays, Representation
 from untwine.scoring.rows import read_rows, score_rows, subsample_rows
-from untwine.scoring.scores import applicable, compute, cosine_rotation, reference_codes
+from untwine.scoring.scores import applicable, compute
 
 QUICK = ["mig", "modularity", "factor-vae-score", "active-units"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from typing import Annotated, Any, NamedTuple
 
@@ -136,7 +138,8 @@ def _probe(
     from sklearn.ensemble import RandomForestClassifier
 
     forest = RandomForestClassifier(trees, max_depth=depths[-1], random_state=seed)
-    forest.set_params(max_features=None)
+    # The number of threads changes nothing: every tree has its own seed, and votes are summed here.
+    forest.set_params(max_features=None, n_jobs=_threads())
     with warnings.catch_warnings():
         # many levels of few rows look like regression to scikit-learn
         warnings.simplefilter("ignore", UserWarning)
@@ -149,6 +152,12 @@ def _probe(
     predicted = forest.classes_[votes.argmax(-1)]  # (T, M)
     total = importances.sum(1, keepdims=True)
     return Probe((predicted != test_y).mean(1), importances / np.where(total > 0, total, 1.0))
+
+
+def _threads() -> int:
+    """How many threads to compute with: those of torch, which workers limit, or all cores."""
+    torch = sys.modules.get("torch")
+    return torch.get_num_threads() if torch else os.cpu_count() or 1
 
 
 def _add_cut_tree(

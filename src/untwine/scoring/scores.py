@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import inspect
 import json
 from collections import Counter
@@ -12,15 +10,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from untwine.data.dataset import Dataset
 from untwine.errors import DataError, IncompatibleError, ParameterError, UntwineError
 from untwine.registry import Choice, Entry
 from untwine.registry import metrics as metric_registry
 from untwine.runs.directory import TrainedRun, open_run, read_scores, value_name
 from untwine.schema import Value
+from untwine.scoring.references import reference_scores
 from untwine.scoring.representation import N_EXAMPLES, CodeArrays, Representation
 from untwine.spec import Settings
 from untwine.tools.deprecated import renamed_keywords
@@ -96,49 +92,6 @@ def applicable(subject: Subject) -> list[str]:
     ]
 
 
-def reference_codes(
-    factors: ArrayLike,
-    test_factors: ArrayLike | None = None,
-    *,
-    unordered: Sequence[int] = (),
-    seed: int = 0,
-) -> dict[str, CodeArrays]:
-    """Codes to compare with: the factors themselves, a rotation of them, and noise."""
-    from untwine.estimators.arrays import (
-        check,  # imports all metrics, which nothing else here needs
-    )
-
-    rng = np.random.default_rng(seed)
-    n = len(np.asarray(factors))
-    every = factors if test_factors is None else np.concatenate([factors, test_factors])
-    _, f = check(every, every)
-    standard = (f - f.mean(0)) / f.std(0)
-    rotation = cosine_rotation(f.shape[1])
-    codes = {
-        "perfect": standard,
-        "rotated": standard @ rotation,
-        "random": rng.standard_normal(f.shape),
-    }
-    if f.shape[1] == 1:
-        del codes["rotated"]  # one factor cannot be turned
-    levels = np.asarray(every)
-    if test_factors is None:
-        return {kind: CodeArrays(z, levels, unordered=unordered) for kind, z in codes.items()}
-    return {
-        kind: CodeArrays(z[:n], levels[:n], z[n:], levels[n:], unordered=unordered)
-        for kind, z in codes.items()
-    }
-
-
-def cosine_rotation(k: int) -> NDArray[np.float64]:
-    """(k, k) an orthogonal matrix in which every axis has a part of every other.
-
-    The cosine transform: a turn by 45 degrees for two factors.
-    """
-    at, of = np.meshgrid(np.arange(k) + 0.5, np.arange(k))
-    return np.cos(np.pi * at * of / k) * np.where(of, np.sqrt(2 / k), np.sqrt(1 / k))
-
-
 def score(subject: Subject, choice: Choice) -> Score:
     """One metric of one representation, beside the reference codes where it compares with factors.
 
@@ -150,29 +103,12 @@ def score(subject: Subject, choice: Choice) -> Score:
     test = subject.test_factors if "test_factors" in metric_needs(entry) else None
     factors = subject.factors
     assert factors is not None
-    unordered = tuple(subject.unordered)
-    return Score(values, _references(_without_fresh_draws(choice), factors, test, unordered))
-
-
-_REFERENCES: dict[str, dict[str, dict[str, float]]] = {}  # the same for every run on the same rows
-
-
-def _references(
-    choice: Choice, factors: ArrayLike, test: ArrayLike | None, unordered: Sequence[int]
-) -> dict[str, dict[str, float]]:
-    """What reference codes score, computed once for the same factors."""
-    rows = [np.ascontiguousarray(part) for part in (factors, test) if part is not None]
-    total = hashlib.sha256(json.dumps([choice.to_json(), unordered]).encode())
-    for part in rows:
-        total.update(f"{part.shape}{part.dtype}".encode())
-        total.update(part.tobytes())
-    key = total.hexdigest()
-    if key not in _REFERENCES:
-        _REFERENCES[key] = {}
-        for kind, code in reference_codes(factors, test, unordered=unordered).items():
-            with contextlib.suppress(UntwineError):  # what suits the codes need not suit these
-                _REFERENCES[key][kind] = compute(code, choice)
-    return {kind: dict(values) for kind, values in _REFERENCES[key].items()}
+    return Score(
+        values,
+        reference_scores(
+            _without_fresh_draws(choice), factors, test, compute, unordered=subject.unordered
+        ),
+    )
 
 
 def _has_references(entry: Entry) -> bool:
