@@ -145,7 +145,7 @@ def test_your_own_images_travel_the_whole_road(untwine_command, tmp_path):
 def test_vectors_travel_the_whole_road(untwine_command, tmp_path):
     np.save(tmp_path / "v.npy", np.random.default_rng(0).standard_normal((64, 5)))
     assert untwine_command(f"train vae {tmp_path}/v.npy --steps 5 --batch 8 -q")[0] == 0
-    assert untwine_command("report vae-array -q")[0] == 0
+    assert untwine_command("report vae-array --examples 50 -q")[0] == 0
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(runs):

@@ -11,20 +11,17 @@ from untwine.datasets.sprites import FACTORS, MIN_IMAGES_TO_COMPILE, PLACES, Spr
 from untwine.renderers import polygons
 
 
-def inside(outline, point):
+def inside(outline, x, y):
     """Even-odd rule by one ray to the left, with whole numbers: ties to left and bottom edges."""
-    x, y = point
-    parity = False
+    parity = np.zeros(np.broadcast_shapes(x.shape, y.shape), bool)
     for (x0, y0), (x1, y1) in zip(outline, np.roll(outline, -1, 0), strict=True):
-        if (y0 < y) != (y1 < y):
-            cross = (int(x1) - int(x0)) * (y - int(y0)) - (x - int(x0)) * (int(y1) - int(y0))
-            if cross * (1 if y1 > y0 else -1) <= 0:
-                parity = not parity
+        cross = (x1 - x0) * (y - y0) - (x - x0) * (y1 - y0)
+        parity ^= ((y0 < y) != (y1 < y)) & (cross * (1 if y1 > y0 else -1) <= 0)
     return parity
 
 
 def drawn_slowly(index, size):
-    """One sprite, pixel by pixel, straight from the definition."""
+    """One sprite, edge by edge, straight from the definition."""
     shape, scale, orientation, x, y = FACTORS.levels_at(np.array([index]))[0]
     angle = np.linspace(0, 2 * np.pi, 40)[orientation]
     c, s = np.cos(angle), np.sin(angle)
@@ -33,12 +30,8 @@ def drawn_slowly(index, size):
     )
     centre = 16 + 32 * np.linspace(0, 1, 32)[[x, y]]
     outline = np.rint((corners + centre) * size / 64 * 256).astype(int)
-    return np.array(
-        [
-            [inside(outline, (256 * q + 128, 256 * r + 128)) for q in range(size)]
-            for r in range(size)
-        ]
-    )
+    middles = 256 * np.arange(size) + 128  # of the pixels
+    return inside(outline, middles[None], middles[:, None])
 
 
 @settings(max_examples=25, deadline=None)
