@@ -20,6 +20,7 @@ from .records import Draw as Draw
 from .records import Inference as Inference
 from .records import Latent as Latent
 from .records import Likelihood as Likelihood
+from .records import ModelCard as ModelCard
 from .records import Network as Network
 from .records import Sizes as Sizes
 from .records import Trace as Trace
@@ -27,6 +28,7 @@ from .registry import load_plugin as load_plugin
 from .report.run import write_report as write_report
 from .runs.directory import TrainedRun as TrainedRun
 from .runs.directory import list_runs as list_runs
+from .runs.directory import load as load
 from .runs.directory import open_run as open_run
 from .runs.training import run as run
 from .runs.training import train_run as train_run

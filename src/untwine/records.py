@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError
+from untwine.registry import Choice, likelihoods, models, networks
 
 T = TypeVar("T")
 
@@ -197,3 +198,61 @@ class Trace:
         """
         log_ratios = [latent.log_ratio() for latent in self.latents.values()]
         return likelihood_weight * self.px.log_prob(self.target) - torch.stack(log_ratios).sum(0)
+
+
+@dataclass(frozen=True)
+class LatentProfile:
+    """What one latent does on the training data."""
+
+    nats: float  # how much it says
+    exact: bool  # whether that is the mean KL, or an estimate
+    mean: float  # of the posterior means
+    deviation: float  # of the posterior means
+    low: float  # the ends of the central 97 % of the posterior means
+    high: float
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """The names and numbers a model is built from: with its weights, all that is needed to use it.
+
+    Training adds the profile of each latent.
+    """
+
+    model: tuple[Choice, ...]
+    network: Choice
+    likelihood: Choice
+    latent: int
+    shape: tuple[int, ...]  # of one example
+    n_train: int  # number of training examples; 1 if unknown
+    data: str = ""  # the training data as a person writes it, without paths
+    preparation: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """How examples are made from the user's files: size, resize filter, scaling."""
+    latents: tuple[LatentProfile, ...] = ()
+
+    @property
+    def model_name(self) -> str:
+        return "+".join(part.name for part in self.model)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self),
+            "model": [part.to_json() for part in self.model],
+            "network": self.network.to_json(),
+            "likelihood": self.likelihood.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> ModelCard:
+        """The card that `to_json` wrote; raises KeyError, TypeError or UntwineError for others."""
+        return cls(
+            model=tuple(models.from_json(part) for part in content["model"]),
+            network=networks.from_json(content["network"]),
+            likelihood=likelihoods.from_json(content["likelihood"]),
+            latent=int(content["latent"]),
+            shape=tuple(int(side) for side in content["shape"]),
+            n_train=int(content["n_train"]),
+            data=str(content["data"]),
+            preparation=dict(content["preparation"]),
+            latents=tuple(LatentProfile(**latent) for latent in content["latents"]),
+        )

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from untwine import schema
 from untwine.data.dataset import Dataset
 from untwine.data.opening import absolute_paths, entries_of, load_dataset, resolve_dataset
 from untwine.errors import IncompatibleError, ParameterError, UnknownNameError
 from untwine.plugins import Plugin
-from untwine.records import Sizes, is_image
+from untwine.records import ModelCard, Sizes, is_image
 from untwine.registry import (
     Choice,
     Entry,
@@ -358,16 +359,39 @@ def build_model(
     pieces: ModelSpec | Run, data: Dataset, *, latent: int, seed: int, batch: int = 4
 ) -> VAE:
     """The model of a design for this data, with weights that depend on the seed alone."""
-    draw = data.example_drawer(seed)
-    sizes = Sizes(data.shape, latent=latent, n_train=len(data), draw_examples=draw)
-    network, likelihood = networks.make(pieces.network), likelihoods.make(pieces.likelihood)
-    recipe = merge_recipes(pieces.model)
+    card = model_card(pieces, data, latent=latent)
     with seeded(seed):
-        try:
-            return recipe.build(sizes, network, likelihood, batch=batch)
-        except IncompatibleError as error:
-            name = "+".join(part.name for part in pieces.model)
-            raise IncompatibleError(f"{name} cannot be built: {error}") from None
+        return build_from_card(card, draw_examples=data.example_drawer(seed), batch=batch)
+
+
+def model_card(pieces: ModelSpec | Run, data: Dataset, *, latent: int) -> ModelCard:
+    """The names and numbers of a model for this data."""
+    return ModelCard(
+        model=pieces.model,
+        network=pieces.network,
+        likelihood=pieces.likelihood,
+        latent=latent,
+        shape=tuple(data.shape),
+        n_train=len(data),
+        data=data.name,
+        preparation=data.preparation,
+    )
+
+
+def build_from_card(
+    card: ModelCard, *, draw_examples: Callable[[int], Tensor] | None = None, batch: int = 4
+) -> VAE:
+    """The model that a card describes, with weights from torch's random numbers."""
+    network, likelihood = networks.make(card.network), likelihoods.make(card.likelihood)
+    sizes = Sizes(
+        torch.Size(card.shape), card.latent, n_train=card.n_train, draw_examples=draw_examples
+    )
+    try:
+        model = merge_recipes(card.model).build(sizes, network, likelihood, batch=batch)
+    except IncompatibleError as error:
+        raise IncompatibleError(f"{card.model_name} cannot be built: {error}") from None
+    model.card = card
+    return model
 
 
 def build(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -13,6 +14,7 @@ from torch.optim import Adam
 
 from untwine.data.dataset import Dataset
 from untwine.errors import ParameterError, RunError
+from untwine.latents import profile_latents
 from untwine.records import Batch
 from untwine.tools.compute import (
     derive_seed,
@@ -238,6 +240,8 @@ def fit(
                 show(state.step, format_row(state.close_row(), rate))
             if state.step % checkpoint_every == 0 and state.step < steps:
                 state.save_checkpoint(checkpoint)
+    if model.card:
+        model.card = replace(model.card, latents=profile_latents(model, data, batch=batch))
     return History(state.history)
 
 

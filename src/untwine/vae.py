@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
+from pathlib import Path
+from typing import Any, NoReturn, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from untwine.distributions import Mixture
-from untwine.errors import DataError, IncompatibleError, ParameterError
+from untwine.errors import DataError, IncompatibleError, ParameterError, RunError
 from untwine.parts.defaults import (
     GaussianPosterior,
     IdentityMapping,
@@ -22,12 +25,15 @@ from untwine.parts.defaults import (
 )
 from untwine.parts.schedules import Weight, scale
 from untwine.parts.terms import KL, NegLogLikelihood
-from untwine.records import Batch, Inference, Likelihood, Network, Sizes, Trace
+from untwine.records import Batch, Inference, Likelihood, ModelCard, Network, Sizes, Trace
 from untwine.slots import AdversarialTerm, Corruption, Latents, Posterior, Prior, Term
 from untwine.slots import Mapping as MappingSlot
 from untwine.tools.compute import eval_mode, seeded
+from untwine.tools.files import sha256, write_bytes, write_json
+from untwine.tools.weights import pack_weights
 
 Terms = Mapping[str, tuple[Weight, Callable[[Sizes], Term]]]
+MODEL_FORMAT = 1  # of model.json
 ELBO: Terms = {"nll": (1.0, NegLogLikelihood), "kl": (1.0, KL)}
 
 
@@ -78,6 +84,32 @@ class VAE(nn.Module):
         self.corruption, self.encoder, self.latents = corruption, encoder, latents
         self.mapping, self.decoder, self.likelihood = mapping, decoder, likelihood
         self.objective = objective
+        self.card: ModelCard | None = None  # set by `untwine.build`
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model to a folder, from which `untwine.load` reads it on any machine.
+
+        model.json holds the names and numbers it is built from, and model.safetensors its weights.
+        No training state is written, and no data.
+        """
+        if self.card is None:
+            raise RunError("only a model made by untwine.build can be saved; this one has no names")
+        path = Path(folder).expanduser()
+        path.mkdir(parents=True, exist_ok=True)
+        weights = pack_weights(self)
+        write_bytes(path / "model.safetensors", weights)
+        record = {"format": MODEL_FORMAT, "weights": sha256(weights), "card": self.card.to_json()}
+        write_json(path / "model.json", record)
+        return path
+
+    def __getstate__(self) -> NoReturn:
+        raise RunError("models are not pickled; use model.save(folder) and untwine.load(folder)")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return twin
 
     def __repr__(self) -> str:
         defaults = (NoCorruption, SingleLatent, GaussianPosterior, StandardNormal, IdentityMapping)

@@ -9,11 +9,11 @@ import pytest
 
 import untwine
 from untwine.explore.view import RunView
+from untwine.latents import SAMPLE_SIZE
 from untwine.report import run
 from untwine.report.run import N_RECONSTRUCTIONS, write_report
 from untwine.runs import directory
 from untwine.runs.directory import open_run
-from untwine.scoring.latents import SAMPLE_SIZE
 from untwine.scoring.representation import GROUP_SIZE
 from untwine.scoring.scores import Scores
 

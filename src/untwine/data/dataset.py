@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -206,6 +206,9 @@ class Dataset:
     evaluation: Dataset | None = None  # what models are scored on, where it is not this itself
     digest: str = ""  # of the files behind it, for data without a version
     name: str = ""  # as a person writes it, where it was opened by name
+    preparation: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """How examples are made from the user's files (size, resize filter, scaling): a saved model
+    keeps it, so that new files can be prepared alike. Values for JSON."""
 
     @property
     def shape(self) -> torch.Size:

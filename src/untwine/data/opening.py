@@ -103,6 +103,19 @@ def load_dataset(choice: Choice) -> Dataset:
     return data
 
 
+def open_like(choice: Choice, place: str) -> Dataset:
+    """The data at another place, prepared as the data of this choice.
+
+    A folder or file takes the parameters of the choice, such as the size of images; anything else
+    is opened as it is written.
+    """
+    entry, settings = resolve_dataset(place)
+    if entry.name == choice.name and "path" in settings:
+        own = {key: value for key, value in choice.params.items() if key != "digest"}
+        return load_dataset(datasets.choose(entry.name, **{**own, **settings}))
+    return load_dataset(datasets.choose(entry.name, **settings))
+
+
 def dataset(name: str, /, **params: Value) -> Dataset:
     """Open a dataset by name, or a folder or file of your own.
 

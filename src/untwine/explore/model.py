@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from untwine.latents import LatentStatistics, code_layout, measure_latents
 from untwine.runs.directory import TrainedRun
-from untwine.scoring.latents import LatentStatistics, code_layout, measure_latents
 
 MODEL_CHUNK = 32  # images computed while holding the lock
 # Torch has one random number generator per process, so one lock serves all models.

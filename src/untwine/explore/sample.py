@@ -14,16 +14,9 @@ from untwine.explore.constants import MAX_CODE_VALUE
 from untwine.explore.memo import Memo
 from untwine.explore.model import SharedModel
 from untwine.explore.plane import DOT_SIDE, Plane
+from untwine.latents import MAX_PIXELS, SAMPLE_SIZE, LatentStatistics, sample_examples
 from untwine.runs.directory import TrainedRun
-from untwine.scoring.latents import (
-    MAX_PIXELS,
-    SAMPLE_SIZE,
-    LatentDescription,
-    LatentStatistics,
-    describe_latents,
-    factor_shares,
-    sample_examples,
-)
+from untwine.scoring.latents import LatentDescription, describe_latents, factor_shares
 from untwine.tools.images import tiles_png, to_bytes
 
 MAX_MEMOS = 16  # results of a run that are memoised: more than there are

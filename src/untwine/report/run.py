@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from untwine.latents import code_layout, sample_examples
 from untwine.registry import metrics as metric_registry
 from untwine.registry import models
 from untwine.runs.describe import data_label, spec_rows, train_command
 from untwine.runs.directory import TrainedRun, open_run
 from untwine.scoring.latents import (
     LatentDescription,
-    code_layout,
     describe_latents,
     factor_shares,
     run_latents,
-    sample_examples,
 )
 from untwine.scoring.scores import (
     Names,

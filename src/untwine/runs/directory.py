@@ -1,6 +1,6 @@
 """The directory of a run: what was asked for, what came out, and how to resume after a crash.
 
-run.json            the specification, versions, and how it is computed (device, threads)
+run.json            the specification, the model's card, versions, and how it is computed
 states/             the two newest checkpoints, until the run is finished
 model.safetensors   the weights
 history.csv         the terms of the loss
@@ -12,18 +12,18 @@ report.html         written by `report`
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load as load_tensors
-
 from untwine.data.dataset import Dataset
-from untwine.data.opening import load_dataset
-from untwine.errors import RunError
+from untwine.data.opening import load_dataset, open_like
+from untwine.errors import DataError, RunError
+from untwine.runs.cards import load_from_card, load_model, run_card
 from untwine.runs.states import list_states, state_step
-from untwine.spec import Run, build_model
+from untwine.spec import Run
 from untwine.tools.files import read_json, sha256
 from untwine.tools.process import is_running
 from untwine.train import History
@@ -35,14 +35,19 @@ STATES = ("finished", "running", "failed", "stopped", "waiting")
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A finished run, read back."""
+    """A finished run, read back. Its data is opened when it is first asked for."""
 
     path: Path
     spec: Run
     model: VAE
-    data: Dataset
+    open_data: Callable[[], Dataset]
     history: History
     record: dict[str, Any]  # run.json and done.json
+
+    @cached_property
+    def data(self) -> Dataset:
+        """The data that the run was trained on."""
+        return self.open_data()
 
     @property
     def scores(self) -> dict[str, float]:
@@ -128,8 +133,14 @@ def list_runs(out: str | Path = "runs") -> list[Path]:
     return sorted(paths, key=lambda path: (path / "run.json").stat().st_mtime)
 
 
-def open_run(path: str | Path) -> TrainedRun:
-    """A finished run with its model, in evaluation mode on the CPU, and its data."""
+def open_run(path: str | Path, *, data: str | Dataset | None = None) -> TrainedRun:
+    """A finished run with its model, in evaluation mode on the CPU.
+
+    Args:
+        path: the run's directory.
+        data: another place of the data, or other data, to use instead of the training data where
+            it was. A folder or file is read as the run's own was.
+    """
     path = Path(path)
     if not is_finished(path):
         read_json(path / "run.json")  # refuses what is not a run
@@ -138,8 +149,6 @@ def open_run(path: str | Path) -> TrainedRun:
     spec = parse_spec(path, record)
     if spec.hash != record["hash"]:
         raise RunError(f"{path / 'run.json'} was changed after the run had finished; put it back")
-    data = load_dataset(spec.data)
-    model = build_model(spec, data, latent=spec.latent, seed=spec.seed, batch=spec.batch)
     weights = path / "model.safetensors"
     content = weights.read_bytes() if weights.exists() else b""
     if sha256(content) != record["weights"]:
@@ -147,8 +156,46 @@ def open_run(path: str | Path) -> TrainedRun:
             f"{weights} is damaged (its checksum differs); delete {path / 'done.json'} and start "
             "the run again"
         )
-    model.load_state_dict(load_tensors(content))
-    return TrainedRun(path, spec, model.eval(), data, read_history(path), record)
+    open_data = data_opener(spec, data)
+    card = run_card(path, spec, record, content, open_data)
+    model = load_from_card(card, content, weights)
+    return TrainedRun(path, spec, model, open_data, read_history(path), record)
+
+
+def load(place: str | Path) -> VAE:
+    """A trained model, from a folder written by `VAE.save` or from a finished run.
+
+    It opens that folder and nothing else: no data is needed.
+
+    >>> import tempfile, untwine
+    >>> data = untwine.dataset("sprites", size=16)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model = load(untwine.build("vae", data).save(folder))
+    >>> model.card.model_name, model.card.shape
+    ('vae', (1, 16, 16))
+    """
+    path = Path(place).expanduser()
+    if (path / "model.json").exists():
+        return load_model(path)
+    if not (path / "run.json").exists():
+        raise RunError(f"{place} is neither a model folder nor a run: it has no model.json")
+    return open_run(path).model
+
+
+def data_opener(spec: Run, data: str | Dataset | None) -> Callable[[], Dataset]:
+    """A function that opens the data of a run, or what was named in its place."""
+    if isinstance(data, Dataset):
+        return lambda: data
+    if data is not None:
+        return lambda: open_like(spec.data, data)
+
+    def open_own() -> Dataset:
+        try:
+            return load_dataset(spec.data)
+        except DataError as error:
+            raise DataError(f"{error}; if the data is elsewhere, name it with --data") from None
+
+    return open_own
 
 
 def read_history(path: Path) -> History:

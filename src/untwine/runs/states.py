@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from untwine.tools.files import sha256, write_bytes
+from untwine.tools.weights import contiguous_copies
 from untwine.train import PackedState
 
 STATE_NAME = re.compile(r"\d{9,}-[0-9a-f]{16}\.safetensors")
@@ -39,14 +39,6 @@ def list_states(folder: Path) -> list[Path]:
 
 def state_step(state: Path) -> int:
     return int(state.name.partition("-")[0])
-
-
-def contiguous_copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies that can be written: contiguous, and none sharing its memory with another."""
-    return {
-        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
-        for name, value in tensors.items()
-    }
 
 
 def latest_state(folder: Path, warn: Callable[[str], None]) -> PackedState | None:

@@ -9,23 +9,24 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save as save_tensors
 
 import untwine
 from untwine.data.opening import load_dataset
 from untwine.errors import ParameterError, RunError
 from untwine.runs.directory import TrainedRun, is_finished, open_run, read_record, read_spec
-from untwine.runs.states import contiguous_copies, latest_state, list_states, save_state, state_step
+from untwine.runs.states import latest_state, list_states, save_state, state_step
 from untwine.spec import Run, build_model, plan
 from untwine.tools.compute import limit_threads, pick_device
 from untwine.tools.files import sha256, write_bytes, write_json
 from untwine.tools.process import lock_directory, stop_requested
 from untwine.tools.terminal import warn
+from untwine.tools.weights import pack_weights
 from untwine.train import Compile, Row, State, fit
 from untwine.vae import VAE
 
@@ -59,7 +60,7 @@ def run(
     with lock_directory(path), stop_requested() as stop:
         if is_finished(path):  # by another process, in the meantime
             return path
-        how = prepare_or_resume(path, spec, device, threads, compile)
+        how = prepare_or_resume(path, spec, model, device, threads, compile)
         resume = latest_state(path / "states", warn)
         began = time.monotonic() - (resume[1]["seconds"] if resume else 0)
         with limit_threads(how["threads"]), mention_checkpoint(path):
@@ -111,7 +112,7 @@ def train_run(
 
 
 def prepare_or_resume(
-    path: Path, spec: Run, device: str, threads: int | None, compile: Compile
+    path: Path, spec: Run, model: VAE, device: str, threads: int | None, compile: Compile
 ) -> dict[str, Any]:
     """How the run is computed: as it was started, or as asked for now."""
     file = path / "run.json"
@@ -121,7 +122,9 @@ def prepare_or_resume(
         "compile": compile,
     }
     if not file.exists():
-        write_json(file, {"spec": spec.to_json(), "how": asked, "versions": versions()})
+        card = model.card.to_json() if model.card else {}
+        record = {"spec": spec.to_json(), "card": card, "how": asked, "versions": versions()}
+        write_json(file, record)
         return asked
     require_same(path, spec)
     record = read_record(path)
@@ -178,7 +181,7 @@ def save_progress(path: Path, state: State, seconds: float) -> None:
 
 def finish_run(path: Path, spec: Run, model: VAE, history: list[Row], seconds: float) -> None:
     """Write what came out; a run that has its done.json is finished."""
-    content = save_tensors(contiguous_copies(model.state_dict()))
+    content = pack_weights(model)
     write_bytes(path / "model.safetensors", content)
     write_bytes(path / "history.csv", _csv(history).encode())
     done = {
@@ -186,6 +189,7 @@ def finish_run(path: Path, spec: Run, model: VAE, history: list[Row], seconds: f
         "weights": sha256(content),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 1),
+        "latents": [asdict(latent) for latent in model.card.latents] if model.card else [],
     }
     write_json(path / "done.json", done)
     shutil.rmtree(path / "states", ignore_errors=True)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from untwine.data.dataset import Dataset
 from untwine.errors import DataError, IncompatibleError, ParameterError
 from untwine.estimators.arrays import largest_code
+from untwine.latents import BatchStatistics, LatentStatistics, batch_statistics, combine
 from untwine.records import Batch
-from untwine.scoring.latents import BatchStatistics, LatentStatistics, batch_statistics, combine
 from untwine.tools.compute import derive_seed, pick_device, retain_freed_memory, seeded
 from untwine.tools.deprecated import renamed_keywords
 from untwine.tools.progress import progress

@@ -40,7 +40,7 @@ def finished(model="ug-vae", *settings):
     """A run that stopped before its first step."""
     spec = plan(model, "sprites(size=16)", settings=settings, network="mlp", latent=3, batch=16)
     built = build_model(spec, DATA, latent=3, seed=0, batch=16)
-    return TrainedRun(Path(), spec, built.eval(), DATA, [], {})
+    return TrainedRun(Path(), spec, built.eval(), lambda: DATA, [], {})
 
 
 UG = ("ug-vae", "shared=4", "clusters=3", "units=8")
