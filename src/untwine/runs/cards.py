@@ -21,6 +21,7 @@ from untwine.tools.weights import load_weights, weight_shapes
 from untwine.vae import MODEL_FORMAT, VAE
 
 MAX_CHANNELS = 4
+SIDES = range(4, 257, 4)  # of images that are tried
 
 
 def load_from_card(card: ModelCard, weights: bytes, origin: Path) -> VAE:
@@ -69,7 +70,7 @@ def run_card(
     """
     if "card" in record:
         card = read_card(record["card"], path / "run.json")
-        return replace(card, latents=tuple(LatentProfile(**one) for one in record["latents"]))
+        return replace(card, latents=tuple(LatentProfile(**one) for one in record.get("latents", ())))
     shape, n_train = data_shape(spec, weights), 1
     if shape is None:
         data = open_data()
@@ -101,10 +102,10 @@ def _candidates(encoder: Mapping[str, tuple[int, ...]]) -> Iterable[tuple[int, .
     """Shapes of vectors and of square images that may fit the first weights of an encoder."""
     first = next((shape for shape in encoder.values() if len(shape) > 1), (0, 0))
     if len(first) == 4:
-        yield from ((first[1], side, side) for side in range(4, 257))
+        yield from ((first[1], side, side) for side in SIDES)
         return
     yield (first[1],)
     for channels in range(1, MAX_CHANNELS + 1):
         side = math.isqrt(first[1] // channels)
-        if channels * side * side == first[1]:
+        if side in SIDES and channels * side * side == first[1]:
             yield channels, side, side
