@@ -111,6 +111,7 @@ def looks_of_training(model, data, steps):
         before.append(count())
         return False
 
+    model.card = None  # its latents are profiled after the last step
     with calls, fetches:
         untwine.fit(model, data, steps=steps, batch=BATCH, quiet=True, stop=mark)
     return before, count()

@@ -45,7 +45,7 @@ def ruined(request, tiny):
     with torch.no_grad():
         for weights in model.parameters():
             weights.fill_(value)
-    return TrainedRun(Path("ruined"), spec, model, tiny, [], {})
+    return TrainedRun(Path("ruined"), spec, model, lambda: tiny, [], {})
 
 
 def test_a_model_without_finite_codes_is_refused_by_all_who_take_codes(ruined):

@@ -124,7 +124,7 @@ class Counter:
 
     def __init__(self, monkeypatch):
         self.models, self.examples = 0, 0
-        build = directory.build_model
+        build = directory.load_from_card
 
         def build_and_count(*args, **kwargs):
             model = build(*args, **kwargs)
@@ -132,7 +132,7 @@ class Counter:
             model.encoder.register_forward_hook(self.count)
             return model
 
-        monkeypatch.setattr(directory, "build_model", build_and_count)
+        monkeypatch.setattr(directory, "load_from_card", build_and_count)
 
     def count(self, module, inputs, output):
         self.examples += len(inputs[0])

@@ -84,12 +84,12 @@ def data_shape(spec: Run, weights: bytes) -> tuple[int, ...] | None:
     """The shape of the data that the encoder's weights were made for; None if not certain."""
     shapes = weight_shapes(weights)
     encoder = {name: shape for name, shape in shapes.items() if name.startswith("encoder.")}
-    network = networks.make(spec.network)
+    make_encoder = networks.make(spec.network).encoder
 
     def fits(shape: tuple[int, ...]) -> bool:
         try:
             with torch.device("meta"):
-                state = network.encoder(torch.Size(shape)).state_dict()
+                state = make_encoder(torch.Size(shape)).state_dict()
         except Exception:  # a network refuses shapes in its own way
             return False
         return {f"encoder.{name}": tuple(value.shape) for name, value in state.items()} == encoder
