@@ -70,7 +70,9 @@ def run_card(
     """
     if "card" in record:
         card = read_card(record["card"], path / "run.json")
-        return replace(card, latents=tuple(LatentProfile(**one) for one in record.get("latents", ())))
+        return replace(
+            card, latents=tuple(LatentProfile(**one) for one in record.get("latents", ()))
+        )
     shape, n_train = data_shape(spec, weights), 1
     if shape is None:
         data = open_data()
