@@ -1,5 +1,8 @@
 """The command `untwine reproduce`."""
 
+import json
+import shutil
+
 import pytest
 from typer.testing import CliRunner
 
@@ -72,6 +75,36 @@ def test_an_item_prints_the_papers_numbers_next_to_ours_and_resumes(mine, tmp_pa
     assert all(p.stat().st_mtime_ns == then for p, then in trained.items())
 
 
+def test_tables_outlive_the_runs_and_what_was_fixed_may_not_change(mine, tmp_path):
+    out, results = tmp_path / "out", tmp_path / "results"
+    scale = ["--scale", "laptop", "--out", out]
+    assert command(mine, *scale, "--workers", 1, "-q").exit_code == 0
+    first = command(mine, *scale, "--results", results)
+    assert first.exit_code == 0, first.output
+    facts = json.loads((results / "mine-sprites-laptop.json").read_text())
+    assert len(facts["settings"]) == 2 and facts["seeds"] == [0, 1] and not facts["incomplete"]
+    shutil.rmtree(out)
+    again = command(mine, *scale, "--results", results)
+    assert again.exit_code == 0 and again.stdout == first.stdout
+    mine.write_text(MINE.replace("raises MIG", "lowers MIG").replace("rises:", "falls:"))
+    refused = command(mine, *scale, "--results", results)
+    assert "changed since the first run" in str(refused.exception)
+    listed = "  - {of: claim The weight raises MIG}\n  - {of: claim The weight lowers MIG}\n"
+    mine.write_text(f"{mine.read_text()}\nchanges:\n{listed}")
+    assert command(mine, *scale, "--results", results).exit_code == 0
+
+
+def test_a_setting_counts_once_all_its_seeds_are_there(mine, tmp_path):
+    out, results = tmp_path / "out", tmp_path / "results"
+    scale = ["--scale", "laptop", "--out", out]
+    assert command(mine, *scale, "--workers", 1, "-q").exit_code == 0
+    lost = sorted(out.glob("runs/*"))[0]
+    shutil.rmtree(lost)
+    assert command(mine, *scale, "--results", results).exit_code == 0
+    facts = json.loads((results / "mine-sprites-laptop.json").read_text())
+    assert len(facts["settings"]) == 1 and facts["incomplete"] == 1
+
+
 def test_seeds_can_be_fewer_or_more(mine, tmp_path):
     words = [f"{mine}/table1", "--scale", "smoke", "--workers", 1, "--out", tmp_path / "out", "-q"]
     assert command(*words, "--seeds", 1).exit_code == 0
@@ -81,7 +114,7 @@ def test_seeds_can_be_fewer_or_more(mine, tmp_path):
 @pytest.mark.parametrize(
     ("words", "error", "sentence"),
     [
-        (["dip-vae"], ParameterError, "write dip-vae/table1"),
+        (["dip-vea"], UnknownNameError, "dip-vae"),
         (["dip-vae/tabel1"], UnknownNameError, "table1"),
         (["dip/table1"], UnknownNameError, "dip-vae"),
         (["dip-vae/table1", "--all"], ParameterError, "not both"),

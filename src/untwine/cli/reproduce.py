@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def reproduce(
     item: Annotated[
-        str, typer.Argument(help="PAPER/ITEM, or FILE.yaml/ITEM; without it all are listed.")
+        str,
+        typer.Argument(help="PAPER, PAPER/ITEM, or the same of FILE.yaml; without it, a list."),
     ] = "",
     scale: Annotated[
         Literal["laptop", "paper", "smoke"],
@@ -37,6 +38,12 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Directory that holds runs and pages.")] = Path(
         "reproductions"
     ),
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Train nothing: write the tables of finished runs and the verdicts here."
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce a table or figure: the paper's numbers next to ours, and a verdict on each claim.
@@ -49,9 +56,11 @@ def reproduce(
     Examples:
       untwine reproduce
       untwine reproduce dip-vae/table1 --scale laptop --workers 2
+      untwine reproduce dip-vae
       untwine reproduce --all --scale laptop
+      untwine reproduce dip-vae --results docs/reproductions/results
     """
-    from untwine.reproduce.items import all_items, find_item
+    from untwine.reproduce.items import all_items, find_items
     from untwine.reproduce.page import write_index
 
     if item and every:
@@ -61,8 +70,11 @@ def reproduce(
     if not item and not every:
         list_items(all_items())
         return
+    if results is not None:
+        write_results([] if every else [item], scale, out, results)
+        return
     failed = False
-    for one in all_items() if every else [find_item(item)]:
+    for one in all_items() if every else find_items(item):
         try:
             failed |= not reproduce_item(one, scale, seeds, workers, stand_ins, out, quiet)
         except DataError as error:
@@ -74,6 +86,22 @@ def reproduce(
         show_path(write_index(out))
     if failed:
         raise typer.Exit(1)
+
+
+def write_results(names: list[str], scale: str, out: Path, results: Path) -> None:
+    """Write tables of finished settings and verdicts; without names, of all papers in trial."""
+    from untwine.reproduce.items import paper_names, read_paper
+    from untwine.reproduce.trial import record_runs, write_verdicts
+
+    papers = [read_paper(name) for name in names or paper_names()]
+    for paper in (paper for paper in papers if names or paper["trial"]):
+        results.mkdir(parents=True, exist_ok=True)
+        for study, left in record_runs(paper, scale, out, results).items():
+            say(f"{paper.name}: {study}, {left} settings are not complete" if left else study)
+        verdicts = write_verdicts(paper, results)
+        rows = [[v.says, v.verdict, v.finding.text] for v in verdicts]
+        show_table(["claim", "verdict", "evidence"], rows)
+        show_path(results / f"{paper.name}.json")
 
 
 def list_items(items: "list[Item]") -> None:
@@ -107,10 +135,12 @@ def reproduce_item(
             say(f"{section.title}. {section.sentence}")
             show_table(section.header, section.rows)
     if page.verdicts:
-        columns = 3 + any(v.published for v in page.verdicts)
-        rows = [[v.says, v.verdict, v.evidence, v.published] for v in page.verdicts]
-        header = ["claim", "our runs", "evidence", "published runs"]
-        show_table(header[:columns], [row[:columns] for row in rows])
+        rows = [
+            [v.says, kind, f.verdict, f.text]
+            for v in page.verdicts
+            for kind, f in v.findings.items()
+        ]
+        show_table(["claim", "runs", "verdict", "evidence"], rows)
     show_path(page.path)
     return succeeded
 

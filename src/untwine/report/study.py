@@ -11,6 +11,7 @@ from untwine.errors import DataError
 from untwine.report import figures
 from untwine.study import statistics
 from untwine.study.folder import StudyFolder, as_folder
+from untwine.study.inference import CONFIDENCE
 from untwine.study.statistics import Table, higher_is_better, number
 from untwine.study.table import results_table
 from untwine.tools.figures import STYLE
@@ -149,7 +150,7 @@ def _certainty(recommendations: Table) -> str:
     if not len(chance):
         some = "Some settings have only one seed, so the certainty of the choices is unknown."
         return ONE_SEED if recommendations["runs"].max() < 2 else some
-    certain = int((chance >= statistics.CONFIDENCE).sum())
+    certain = int((chance >= CONFIDENCE).sum())
     if certain == len(recommendations):
         return "All choices are certain at 95 %."
     return (
@@ -262,8 +263,8 @@ def _pairs_and_errors(table: Table, scores: list[str]) -> Iterator[Section]:
         yield Section(
             "comparisons",
             f"Models compared by {score}",
-            f"Differences on the same data and seed, with 95 % intervals. {significant} of "
-            f"{len(pairs)} are significant (filled; Wilcoxon's test, corrected by Holm).",
+            f"Differences seed by seed, over all datasets, with 95 % intervals. {significant} of "
+            f"{len(pairs)} are significant (filled; Student's test, corrected by Holm).",
             figure,
         )
     errors = [error for error in statistics.ERRORS if error in statistics.score_names(table)]

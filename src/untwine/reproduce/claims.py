@@ -1,235 +1,229 @@
-"""Tests of a paper's claims on our runs.
+"""Claims of papers, and the verdict of each kind of evidence on them.
 
-A test reduces a claim to one margin per seed, which is above zero where the claim holds: a
-difference of scores, or a slope. The claim is supported if the 95 % interval of the mean margin
-lies above zero, contradicted if it lies below, and undecided otherwise.
+A claim is the paper's, with its place there, or ours. Its test, its lines and the conditions under
+which it can be tested stand in the paper's file before the first run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from untwine.errors import DataError, UnknownNameError
-from untwine.reproduce.evidence import Evidence, PublishedEvidence, Runs, value_of
+from untwine.errors import DataError, ParameterError, UnknownNameError
+from untwine.reproduce.claim_tests import TESTS, run_test
+from untwine.reproduce.claim_tests.findings import Finding, Runnable, by_seed
+from untwine.reproduce.evidence import ALL_DATA, NoRuns, PublishedEvidence
+from untwine.reproduce.items import Paper, items_of
 from untwine.schema import unknown_name
-from untwine.study.statistics import CONFIDENCE, Table, number
+from untwine.study.inference import CONFIDENCE, holm
+from untwine.tools.pages import file_name
 
-Margins = NDArray[np.float64]  # one for each seed and dataset
-Score = str | Sequence[str]  # of several, their mean
-Finding = tuple[str, str]  # the verdict, and the numbers behind it in words
+OURS, PUBLISHED, PAPER_SCALE = "ours", "published", "paper scale"  # kinds of evidence
+KINDS = (OURS, PUBLISHED, PAPER_SCALE)
+DECIDED = ("supported", "contradicted")
+CEILING, UNTESTABLE, NOT_RUN = "at the ceiling", "not testable here", "not run"
+VERDICTS = (*DECIDED, "undecided", CEILING, UNTESTABLE, NOT_RUN)
+CLAIM_KEYS = ("name", "says", "paper", "ours", "published", "ceiling", "testable")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, and how it is tested."""
+
+    name: str
+    says: str
+    place: str  # in the paper; of a claim of ours, what it is for
+    ours: bool
+    test: str
+    params: Mapping[str, Any]
+    published: Any = None  # changes of the parameters for published runs; False: none fit
+    ceiling: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    testable: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of testing a claim."""
+    """The result of testing a claim on each kind of evidence."""
 
+    name: str
     says: str
-    verdict: str  # supported, contradicted or undecided
-    evidence: str
-    published: str = ""  # the result on published runs, if available
+    place: str
+    ours: bool
+    findings: Mapping[str, Finding]
+    decided_by: str = OURS
+
+    @property
+    def finding(self) -> Finding:
+        """What the kind of evidence found that decides the claim."""
+        return self.findings.get(self.decided_by) or Finding(NOT_RUN, "")
+
+    @property
+    def verdict(self) -> str:
+        return self.finding.verdict
+
+    @property
+    def evidence(self) -> str:
+        return self.findings[OURS].text if OURS in self.findings else ""
+
+    @property
+    def published(self) -> str:
+        found = self.findings.get(PUBLISHED)
+        return f"{found.verdict}: {found.text}" if found else ""
+
+    def to_json(self) -> dict[str, Any]:
+        facts = {key: getattr(self, key) for key in ("name", "says", "place", "ours", "decided_by")}
+        findings = {kind: _without_nan(asdict(f)) for kind, f in self.findings.items()}
+        return {**facts, "verdict": self.verdict, "findings": findings}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Verdict:
+        facts = {key: data[key] for key in ("name", "says", "place", "ours", "decided_by")}
+        return cls(**facts, findings={k: Finding(**f) for k, f in data["findings"].items()})
 
 
-def assess_claim(evidence: Evidence, claim: Mapping[str, Any]) -> Verdict:
-    """Test one claim of an item, on our runs and on published ones."""
-    verdict, numbers = _apply_test(evidence, claim)
-    theirs = evidence.published
-    if theirs is None:
-        return Verdict(str(claim["says"]), verdict, numbers)
-    published = ": ".join(_apply_test(PublishedEvidence(evidence, theirs), claim))
-    return Verdict(str(claim["says"]), verdict, numbers, published)
+def _without_nan(values: dict[str, Any]) -> dict[str, Any]:
+    """Return numbers with six digits, and nothing for NaN, so that they are JSON."""
+    return {
+        key: None if value != value else float(f"{value:.6g}") if type(value) is float else value
+        for key, value in values.items()
+    }
 
 
-def _apply_test(evidence: Any, claim: Mapping[str, Any]) -> Finding:
-    kinds = [key for key in claim if key != "says"]
+def read_claim(body: Mapping[str, Any]) -> Claim:
+    """Read a claim of a paper's file."""
+    kinds = [key for key in body if key not in CLAIM_KEYS]
     if len(kinds) != 1 or kinds[0] not in TESTS:
         names = ", ".join(kinds) or "nothing"
         raise UnknownNameError(unknown_name("test of a claim", names, TESTS))
+    if "paper" in body and "ours" in body:
+        raise ParameterError(f"{body['says']!r} is the paper's claim or ours, not both")
+    testable = body.get("testable", ())
+    return Claim(
+        name=str(body.get("name") or file_name(str(body["says"]))),
+        says=str(body["says"]),
+        place=str(body.get("paper") or body.get("ours") or ""),
+        ours="ours" in body,
+        test=kinds[0],
+        params=body[kinds[0]],
+        published=body.get("published"),
+        ceiling=body.get("ceiling", {}),
+        testable=tuple([testable] if isinstance(testable, Mapping) else testable),
+    )
+
+
+def claims_of(paper: Paper) -> Iterator[Claim]:
+    """Iterate over the claims of a paper; those that several items show come once."""
+    seen: set[str] = set()
+    for claim in (read_claim(body) for item in items_of(paper) for body in item.claims):
+        if claim.name not in seen:
+            seen.add(claim.name)
+            yield claim
+
+
+def assess_claim(
+    claim: Claim | Mapping[str, Any], sources: Mapping[str, Runnable], decided_by: str = OURS
+) -> Verdict:
+    """Test a claim on each kind of evidence that there is.
+
+    Args:
+        claim: what to test.
+        sources: the evidence by kind; published runs are tested by the claim's own changes.
+        decided_by: the kind of evidence that decides.
+    """
+    claim = claim if isinstance(claim, Claim) else read_claim(claim)
+    findings: dict[str, Finding] = {}
+    for kind, evidence in sources.items():
+        if isinstance(evidence, PublishedEvidence):
+            if claim.published is not False and evidence.covers(claim.params, claim.published):
+                findings[kind] = _test_published(evidence, claim)
+        elif not (claim.published or {}).get("only"):
+            findings[kind] = test_claim(evidence, claim)
+    return Verdict(claim.name, claim.says, claim.place, claim.ours, findings, decided_by)
+
+
+def test_claim(evidence: Runnable, claim: Claim) -> Finding:
+    """Test a claim, unless its conditions are not met."""
     try:
-        return TESTS[kinds[0]](evidence, **claim[kinds[0]])
-    except DataError as error:  # for example runs that failed, or that a smaller scale lacks
-        return "undecided", str(error)
+        unmet = [text for limit in claim.testable if (text := _unmet(evidence, claim, limit))]
+        if unmet:
+            return Finding(UNTESTABLE, "; ".join(unmet))
+        reached = _at_ceiling(evidence, claim)
+        return (
+            Finding(CEILING, reached) if reached else run_test(evidence, claim.test, claim.params)
+        )
+    except NoRuns as error:
+        return Finding(NOT_RUN, str(error))
+    except DataError as error:
+        return Finding("undecided", str(error))
 
 
-def decide(what: str, margins: Margins) -> Finding:
-    """Return the verdict that the margins support."""
-    margins = margins[np.isfinite(margins)]
-    if not len(margins):
-        return "undecided", f"{what}: nothing to compare"
-    mean = f"{what}: {margins.mean():+.3g}"
-    if len(margins) < 2:
-        return "undecided", f"{mean}, one seed"
-    low, high = mean_interval(margins)
-    verdict = "supported" if low > 0 else "contradicted" if high < 0 else "undecided"
-    return verdict, f"{mean}, 95 % interval {low:+.3g} to {high:+.3g}, n = {len(margins)}"
+def _unmet(evidence: Runnable, claim: Claim, limit: Mapping[str, Any]) -> str:
+    """Return why a condition for a fair test is not met; an empty string if it is."""
+    study = limit.get("study", claim.params["study"])
+    mean = float(np.nanmean(by_seed(evidence.select(study, limit["of"]), limit["score"])))
+    value = f"{limit['score']} of {limit['of']} is {mean:.3g}"
+    if "below" in limit and not mean < limit["below"]:
+        return f"{value}, not below {limit['below']:g}"
+    if "above" in limit and not mean > limit["above"]:
+        return f"{value}, not above {limit['above']:g}"
+    return ""
 
 
-def score_label(score: Score) -> str:
-    """Return the name of a score for use in a sentence."""
-    return score if isinstance(score, str) else "the mean of these scores"
+def _at_ceiling(evidence: Runnable, claim: Claim) -> str:
+    """Return why nothing can be told apart: all sides reach the end of the scale."""
+    if not claim.ceiling:
+        return ""
+    score, line = claim.params["score"], float(claim.ceiling["above"])
+    sides = [claim.params[key] for key in ("of", "than", "to") if key in claim.params]
+    means = [
+        float(np.nanmean(by_seed(evidence.select(claim.params["study"], runs), score)))
+        for runs in sides
+    ]
+    return (
+        f"all above {line:g}: {', '.join(f'{m:.3g}' for m in means)}" if min(means) > line else ""
+    )
 
 
-def mean_interval(values: Margins) -> tuple[float, float]:
-    """Student's interval of a mean; unlike the bootstrap's, valid for a few values.
-
-    >>> [round(x, 3) for x in mean_interval(np.array([1.0, 2.0, 3.0]))]
-    [-0.484, 4.484]
-    """
-    from scipy.stats import t
-
-    error = values.std(ddof=1) / np.sqrt(len(values))
-    reach = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * error
-    return float(values.mean() - reach), float(values.mean() + reach)
-
-
-def _by_seed(rows: Table, score: Score) -> Any:
-    """Return the mean of a score for each dataset and seed."""
-    return rows.assign(tested=value_of(rows, score)).groupby(["data", "seed"])["tested"].mean()
-
-
-def higher(
-    evidence: Evidence,
-    *,
-    study: str,
-    score: Score,
-    of: Runs,
-    than: Runs,
-    at: str = "",
-    data: str = "",
-    sign: int = 1,
-) -> Finding:
-    """Test whether some runs score higher than others, seed by seed.
-
-    With `at`, the other runs form a curve, interpolated between their settings: scores are compared
-    where the score `at` is the same.
-    """
-    ours, theirs = (evidence.select(study, runs, data) for runs in (of, than))
-    change = "difference" if sign > 0 else "decrease"
-    if at:
-        what = f"{change} in {score_label(score)} at the same {at}"
-        return decide(what, sign * _gaps_to_curve(ours, theirs, score, at))
-    gap = (_by_seed(ours, score) - _by_seed(theirs, score)).dropna()
-    return decide(f"{change} in {score_label(score)}", sign * gap.to_numpy(float))
+def _test_published(evidence: PublishedEvidence, claim: Claim) -> Finding:
+    """Test a claim on published runs, then on each of their datasets alone."""
+    changes = {k: v for k, v in (claim.published or {}).items() if k not in ("only", "by_dataset")}
+    params = {**claim.params, **changes}
+    try:
+        found = run_test(evidence, claim.test, params)
+    except DataError as error:
+        return Finding("undecided", str(error))
+    if (
+        params.get("data", ALL_DATA) != ALL_DATA
+        or (claim.published or {}).get("by_dataset") is False
+    ):
+        return found
+    listing = _by_dataset(evidence, claim.test, params)
+    return Finding(**{**asdict(found), "text": f"{found.text}. By dataset: {listing}"})
 
 
-def lower(evidence: Evidence, **params: Any) -> Finding:
-    """Test whether some runs score lower than others."""
-    return higher(evidence, sign=-1, **params)
-
-
-def _gaps_to_curve(ours: Table, theirs: Table, score: Score, at: str) -> Margins:
-    """Return for each seed the mean height of our settings above their curve, within its range."""
-    gaps: list[float] = []
-    for key, group in ours.groupby(["data", "seed"]):
-        curve = theirs[(theirs["data"] == key[0]) & (theirs["seed"] == key[1])].sort_values(at)
-        if len(curve) < 2:
+def _by_dataset(evidence: PublishedEvidence, test: str, params: Mapping[str, Any]) -> str:
+    """Return the verdicts on single datasets, by verdict."""
+    by_verdict: dict[str, list[str]] = {}
+    for name in evidence.datasets:
+        try:
+            found = run_test(evidence, test, {**params, "data": name})
+        except DataError:
             continue
-        within = group[group[at].between(curve[at].iloc[0], curve[at].iloc[-1])]
-        between = np.interp(within[at], curve[at], value_of(curve, score))
-        gaps.append(float(np.mean(value_of(within, score) - between)) if len(within) else np.nan)
-    return np.array(gaps)
+        effect = "" if found.effect is None else f" ({found.effect:+.2g})"
+        by_verdict.setdefault(found.verdict, []).append(f"{name}{effect}")
+    return "; ".join(f"{verdict} on {', '.join(n)}" for verdict, n in by_verdict.items())
 
 
-def rises(
-    evidence: Evidence, *, study: str, score: Score, of: Runs, data: str = "", sign: int = 1
-) -> Finding:
-    """Test whether a score rises with the parameter that varies: its slope over the ranks."""
-    rows = evidence.select(study, of, data)
-    rows = rows.assign(tested=value_of(rows, score), number=rows["value"].map(number))
-    if rows["number"].isna().any() or rows["number"].nunique() < 2:
-        raise DataError(f"{of} has no parameter that varies, so {score} cannot rise with it")
-    rows["rank"] = rows["number"].rank(method="dense")
-    slopes = [
-        float(np.polyfit(group["rank"], group["tested"], 1)[0])
-        for _, group in rows.groupby(["data", "seed"])
-        if group["rank"].nunique() > 1
-    ]
-    change = "rise" if sign > 0 else "fall"
-    return decide(
-        f"{change} of {score_label(score)} from one value to the next", sign * np.array(slopes)
-    )
-
-
-def falls(evidence: Evidence, **params: Any) -> Finding:
-    """Test whether a score falls as the parameter grows."""
-    return rises(evidence, sign=-1, **params)
-
-
-def close(
-    evidence: Evidence, *, study: str, score: Score, of: Runs, to: Runs, share: float
-) -> Finding:
-    """Test whether a score differs from that of other runs by at most a share of theirs."""
-    ours, theirs = (_by_seed(evidence.select(study, runs), score) for runs in (of, to))
-    gap = (ours / theirs - 1).abs().dropna().to_numpy(float)
-    return decide(f"{share:g} less the relative difference in {score_label(score)}", share - gap)
-
-
-def near(
-    evidence: Evidence, *, study: str, score: Score, of: Runs, value: float, within: float
-) -> Finding:
-    """Test whether a score is within a distance of a number."""
-    gap = (_by_seed(evidence.select(study, of), score) - value).abs().dropna().to_numpy(float)
-    return decide(
-        f"{within:g} less the distance of {score_label(score)} from {value:g}", within - gap
-    )
-
-
-def exceeds(
-    evidence: Evidence, *, study: str, score: Score, of: Runs, value: float | str, sign: int = 1
-) -> Finding:
-    """Test whether a score is above a number or another score, such as a base rate."""
-    rows = evidence.select(study, of)
-    bound = value_of(rows, value) if isinstance(value, str) else value
-    gap = rows.assign(gap=value_of(rows, score) - bound).groupby(["data", "seed"])["gap"].mean()
-    change = "excess" if sign > 0 else "shortfall"
-    return decide(
-        f"{change} of {score_label(score)} over {value}", sign * gap.dropna().to_numpy(float)
-    )
-
-
-def below(evidence: Evidence, **params: Any) -> Finding:
-    """Test whether a score is below a number or another score of the same runs."""
-    return exceeds(evidence, sign=-1, **params)
-
-
-def alike(evidence: Evidence, *, study: str, score: Score) -> Finding:
-    """Test whether models rank alike: the order on each dataset against that on the others."""
-    table = evidence.table(study)
-    means = table.assign(tested=value_of(table, score)).pivot_table("tested", "model", "data")
-    ranks = [
-        means[name].corr(means.drop(columns=name).mean(axis=1), method="spearman")
-        for name in means.columns
-        if means.shape[1] > 1
-    ]
-    return decide("rank correlation of a dataset's order with that of the others", np.array(ranks))
-
-
-def overtakes(evidence: Evidence, *, study: str, score: Score, of: Runs, than: Runs) -> Finding:
-    """Test whether a run of a setting can beat one of a better setting, so that a seed misleads."""
-    ours, theirs = (value_of(evidence.select(study, runs), score).dropna() for runs in (of, than))
-    if len(ours) < 2 or len(theirs) < 2:
-        return "undecided", "one seed"
-    wins = float(np.mean(ours.to_numpy()[:, None] > theirs.to_numpy()))
-    pairs = f"{100 * wins:.0f} % of the {len(ours) * len(theirs)} pairs of runs"
-    return ("supported" if wins > 0 else "contradicted"), f"it wins in {pairs}"
-
-
-TESTS: dict[str, Callable[..., Finding]] = {
-    test.__name__: test
-    for test in (
-        higher,
-        lower,
-        rises,
-        falls,
-        close,
-        near,
-        exceeds,
-        below,
-        alike,
-        overtakes,
-    )
-}
+def survives_holm(verdicts: list[Verdict], kind: str) -> dict[str, bool]:
+    """Whether each decided verdict stays after Holm's correction over all claims of a paper."""
+    found = {v.name: v.findings[kind] for v in verdicts if kind in v.findings}
+    p = {name: f.p for name, f in found.items() if f.p is not None and f.p == f.p}
+    corrected = dict(zip(p, holm(np.array(list(p.values()))), strict=True)) if p else {}
+    return {
+        name: bool(corrected.get(name, 1.0) < 1 - CONFIDENCE)
+        for name, finding in found.items()
+        if finding.verdict in DECIDED
+    }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from untwine.data.opening import load_dataset
 from untwine.errors import DataError, ParameterError, UnknownNameError
-from untwine.reproduce.items import Item, PreparedItem
+from untwine.reproduce.items import Item, Paper, PreparedItem
 from untwine.reproduce.registry import measure_run
 from untwine.schema import unknown_name
 from untwine.spec import Run
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 Runs = str | Sequence[str]  # a description of runs; of several, the first that matches a run
 AND = " and "  # joins descriptions: the runs of both
+ALL_DATA = "all"  # names every dataset of the published runs
 MEAN_OF_FIVE = "mean of five"  # column with the mean of the standard scores
-PUBLISHED_NAMES = {  # the names of our datasets and scores in published tables
-    "sprites": "dsprites",
-    "reconstruction.squared_error": "reconstruction loss",
-}
+
+
+class NoRuns(DataError):
+    """Runs that a test asks for have not been made."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,17 @@ def _run_has(run: Run, key: str, value: str) -> bool:
 class Evidence:
     """The results of an item's studies."""
 
-    def __init__(self, prepared: PreparedItem, *, quiet: bool = True) -> None:
+    def __init__(
+        self,
+        prepared: PreparedItem,
+        *,
+        tables: Mapping[str, Table] | None = None,
+        quiet: bool = True,
+    ) -> None:
+        """Open the results; `tables` are recorded ones, which need no runs."""
         self.prepared = prepared
         self.quiet = quiet
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, Table] = dict(tables or {})
 
     @property
     def item(self) -> Item:
@@ -72,6 +80,8 @@ class Evidence:
 
     def folder(self, study: str) -> StudyFolder:
         if study not in self.prepared.folders:
+            if study in self.item.paper["studies"]:
+                raise NoRuns(f"{study} has not been run")
             kind = f"study of {self.item.address}"
             raise UnknownNameError(unknown_name(kind, study, self.prepared.folders))
         return self.prepared.folders[study]
@@ -124,7 +134,7 @@ class Evidence:
             if len(rows):
                 return rows
         text = " or ".join(_alternatives(description))
-        raise DataError(f"{self.folder(study).study.name} has no scored run of {text}")
+        raise NoRuns(f"{self.folder(study).study.name} has no scored run of {text}")
 
     def has(self, study: str, description: Runs) -> bool:
         """Whether the study has scored runs of this description."""
@@ -159,13 +169,8 @@ class Evidence:
 
     @functools.cached_property
     def published(self) -> Table | None:
-        """The runs that the authors published, if the data directory has them."""
-        from untwine.data.files import cache_directory
-        from untwine.study.published import read_published
-
-        folder = self.item.paper["published"]
-        files = sorted((cache_directory() / folder).glob("*.csv.gz")) if folder else []
-        return _add_mean(read_published(files)) if files else None
+        """The runs that others published, if the data directory has them."""
+        return published_runs(self.item.paper)
 
     def seconds(self) -> float:
         """Return the total training time of all runs."""
@@ -173,6 +178,16 @@ class Evidence:
 
         tables: Table = pd.concat([self.table(study) for study in self.prepared.folders])
         return float(tables.drop_duplicates("run")["seconds"].sum())
+
+
+def published_runs(paper: Paper) -> Table | None:
+    """Return the published runs that a paper's file names, if the data directory has them."""
+    from untwine.data.files import cache_directory
+    from untwine.study.published import read_published
+
+    folder = paper["published"].get("folder", "") if paper["published"] else ""
+    files = sorted((cache_directory() / folder).glob("*.csv.gz")) if folder else []
+    return _add_mean(read_published(files)) if files else None
 
 
 def _table_label(data: str) -> str:
@@ -201,29 +216,49 @@ def open_models(
 
 
 class PublishedEvidence:
-    """Published runs, on which the same claims are tested."""
+    """Published runs under our names, on which the same claims are tested.
 
-    def __init__(self, evidence: Evidence, runs: Table) -> None:
-        self.evidence = evidence
-        self.runs = runs
+    The paper's file says in `published` which of their runs, scores and datasets stand for ours.
+    """
+
+    def __init__(self, runs: Table, names: Mapping[str, Any]) -> None:
+        self._runs_of: Mapping[str, str] = names.get("runs", {})
+        self._studies: Mapping[str, Sequence[str]] = names.get("studies", {})
+        columns = {
+            ours: runs[theirs] for ours, theirs in names.get("scores", {}).items() if theirs in runs
+        }
+        self._table = _add_mean(runs.assign(**columns))
+
+    @property
+    def datasets(self) -> list[str]:
+        return list(dict.fromkeys(self._table["data"]))
+
+    def covers(self, params: Mapping[str, Any], changes: Mapping[str, Any] | None) -> bool:
+        """Whether published runs stand for the study of a claim."""
+        return "data" in (changes or {}) or params["study"] in self._studies
 
     def table(self, study: str) -> Table:
-        return self.runs.rename(columns={theirs: ours for ours, theirs in PUBLISHED_NAMES.items()})
+        """Return the runs on the datasets that stand for those of a study."""
+        names = self._studies.get(study) or self.datasets
+        return self._table[self._table["data"].isin(list(names))]
 
     def select(self, study: str, description: Runs, data: str = "") -> Table:
-        """Return the runs of a model, of one value if described; on our datasets by default."""
-        table = self.table(study)
-        ours = {name.partition("(")[0] for name in map(str, self.evidence.table(study)["data"])}
-        names = [data] if data else sorted(ours)
-        table = table[table["data"].isin([PUBLISHED_NAMES.get(name, name) for name in names])]
+        """Return the described runs, on one dataset, all, or those that stand for a study's."""
+        whole = self._table if data else self.table(study)
+        table = whole if data in ("", ALL_DATA) else whole[whole["data"] == data]
         for text in _alternatives(description):
-            model = Description.read(text)
-            values = {number(value) for _, value in model.numbers}
-            rows = table[table["model"] == model.model]
-            rows = rows[rows["value"].map(number).isin(values)] if values else rows
+            parts = [self._fits(table, part) for part in text.split(AND)]
+            rows = table[functools.reduce(lambda a, b: a | b, parts)]
             if len(rows):
                 return rows
-        raise DataError(f"no published runs of {' or '.join(_alternatives(description))}")
+        raise NoRuns(f"no published runs of {' or '.join(_alternatives(description))}")
+
+    def _fits(self, table: Table, text: str) -> Any:
+        """Which rows a description, or what stands for it, describes."""
+        wanted = Description.read(self._runs_of.get(text, text))
+        values = {number(value) for _, value in wanted.numbers}
+        fits = table["model"] == wanted.model
+        return fits & table["value"].map(number).isin(values) if values else fits
 
 
 def _add_mean(table: Table) -> Table:

@@ -6,6 +6,8 @@ items. An item is a table or figure: its studies, what to show of them, and the 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from untwine.data.opening import load_dataset, resolve_dataset
-from untwine.errors import DataError, ParameterError, UnknownNameError
+from untwine.errors import DataError, UnknownNameError
 from untwine.schema import unknown_name
 from untwine.study.file import (
     Document,
@@ -26,6 +28,7 @@ from untwine.study.file import (
 )
 from untwine.study.folder import StudyFolder, make_folder
 
+FINGERPRINT_LENGTH = 12  # characters
 SCALES = ("smoke", "laptop", "paper")
 ITEM_KEYS = ("title", "about", "minutes", "studies", "measure", "show", "claims")
 STAND_IN_SEPARATOR = " or "  # between a dataset and the one that replaces it if files are missing
@@ -137,12 +140,17 @@ def all_items() -> list[Item]:
     return [item for name in paper_names() for item in items_of(read_paper(name))]
 
 
+def find_items(address: str) -> list[Item]:
+    """Return the item at PAPER/ITEM, or all items of PAPER, cheapest first."""
+    if address in paper_names() or address.endswith(".yaml"):
+        return sorted(items_of(read_paper(address)), key=lambda item: item.minutes)
+    return [find_item(address)]
+
+
 def find_item(address: str) -> Item:
     """Return the item at PAPER/ITEM."""
-    paper, slash, name = address.rpartition("/")
+    paper, _, name = address.rpartition("/")
     items = {item.name: item for item in items_of(read_paper(paper or name))}
-    if not slash:
-        raise ParameterError(f"{name} has {', '.join(items)}; write {name}/{next(iter(items))}")
     if name not in items:
         raise UnknownNameError(unknown_name(f"item of {paper}", name, items))
     return items[name]
@@ -166,8 +174,27 @@ def prepare(
     used: dict[str, str] = {}
     for name in item.studies:
         study = plan_study(item.paper, name, scale, used, seeds=seeds, stand_ins=stand_ins)
-        folders[name] = make_folder(study, out, storage=str(Path(out) / "runs"))
+        folders[name] = make_folder(
+            study,
+            out,
+            storage=str(Path(out) / "runs"),
+            fingerprints=fingerprints(item.paper, name, scale),
+        )
     return PreparedItem(item, scale, folders, used)
+
+
+def fingerprints(paper: Paper, study: str, scale: str) -> dict[str, str]:
+    """Return a fingerprint of a study's settings, and of each claim that is tested on it."""
+    bodies: dict[str, Any] = {"settings": at_scale(paper.study(study), scale).content}
+    for claim in (claim for item in items_of(paper) for claim in item.claims):
+        if any(isinstance(body, Mapping) and body.get("study") == study for body in claim.values()):
+            bodies[f"claim {claim.get('name') or claim['says']}"] = claim
+    return {name: _fingerprint(body) for name, body in bodies.items()}
+
+
+def _fingerprint(body: Any) -> str:
+    text = json.dumps(body, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:FINGERPRINT_LENGTH]
 
 
 def plan_study(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from untwine.reproduce.claims import Verdict, assess_claim
-from untwine.reproduce.evidence import Evidence
+from untwine.reproduce.claims import OURS, PUBLISHED, Verdict, assess_claim
+from untwine.reproduce.evidence import Evidence, PublishedEvidence
 from untwine.reproduce.items import SCALES, STAND_IN_ENDING, Item, PreparedItem, all_items
 from untwine.reproduce.registry import render_entry
 from untwine.tools.files import read_json, write_bytes, write_json
@@ -46,14 +46,24 @@ def write_page(prepared: PreparedItem, *, quiet: bool = True) -> Page:
     with rc_context(STYLE):
         sections = [section for entry in item.show for section in render_entry(evidence, entry)]
         saved = save_figures(sections, folder, quiet=quiet)
-    verdicts = [assess_claim(evidence, claim) for claim in item.claims]
+    verdicts = assess_item(evidence)
     record = _page_record(prepared, evidence)
     values = {"item": item, "verdicts": verdicts, "record": record, "sections": saved}
     title = f"{item.address}: {item.title}"
     write_bytes(folder / "index.html", render("reproduction.html", title=title, **values))
     write_bytes(folder / "results.md", _page_markdown(item, saved, verdicts, record).encode())
-    write_json(folder / "results.json", {**record, "verdicts": [asdict(v) for v in verdicts]})
+    write_json(folder / "results.json", {**record, "verdicts": [v.to_json() for v in verdicts]})
     return Page(folder / "index.html", saved, verdicts)
+
+
+def assess_item(evidence: Evidence) -> list[Verdict]:
+    """Test the claims of an item on its runs, and on published runs if they are there."""
+    item, sources = evidence.item, {OURS: evidence}
+    if evidence.published is not None:
+        theirs = PublishedEvidence(evidence.published, item.paper["published"])
+        sources = {OURS: evidence, PUBLISHED: theirs}
+    decided_by = item.paper["decided-by"] or OURS
+    return [assess_claim(claim, sources, decided_by) for claim in item.claims]
 
 
 def page_folder(prepared: PreparedItem) -> Path:
@@ -84,17 +94,19 @@ def _page_markdown(
     item: Item, sections: Sequence[Section], verdicts: Sequence[Verdict], record: dict[str, Any]
 ) -> str:
     """Return the page as Markdown."""
-    claims = [
-        f"- {v.says}: **{v.verdict}** ({v.evidence})."
-        + (f" Published runs: {v.published}." if v.published else "")
-        for v in verdicts
-    ]
+    claims = [f"- {v.says}: {_findings_text(v)}" for v in verdicts]
     origin = (
         f"`{record['command']}`: {record['runs']} runs, {_count_seeds(record['seeds'])}, "
         f"{record['training']} of training on one core each; on {record['data']}."
     )
     parts = [f"## {item.address}: {item.title}", origin, "\n".join(claims)]
     return "\n\n".join(filter(None, [*parts, *map(markdown, sections)])) + "\n"
+
+
+def _findings_text(verdict: Verdict) -> str:
+    """Return what each kind of evidence says, in Markdown."""
+    found = [f"**{f.verdict}** ({kind}: {f.text})" for kind, f in verdict.findings.items()]
+    return "; ".join(found) + "."
 
 
 def _count_seeds(count: int) -> str:

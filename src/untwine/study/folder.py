@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from untwine.study.file import Study
 from untwine.study.job import Job, is_complete
 from untwine.study.remote import is_url, pull
 from untwine.tools.files import read_json, write_json
+from untwine.tools.source import source_commit
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,13 @@ class StudyFolder:
         ]
 
 
-def make_folder(study: Study, out: str | Path = "studies", *, storage: str = "") -> StudyFolder:
+def make_folder(
+    study: Study,
+    out: str | Path = "studies",
+    *,
+    storage: str = "",
+    fingerprints: Mapping[str, str] | None = None,
+) -> StudyFolder:
     """Make the directory of a study; an existing one takes the runs that the study has now.
 
     Args:
@@ -58,6 +66,8 @@ def make_folder(study: Study, out: str | Path = "studies", *, storage: str = "")
         out: the directory that holds the studies.
         storage: where runs are kept, a directory or an fsspec URL; by default where they were
             before, or else in the study's own directory.
+        fingerprints: of what must not change once the study has begun, by name. The first are
+            kept, with the commit of the code.
     """
     path = Path(out) / study.name
     if study.runs and (path / "imported.csv").exists():
@@ -67,7 +77,11 @@ def make_folder(study: Study, out: str | Path = "studies", *, storage: str = "")
     path.mkdir(parents=True, exist_ok=True)
     if storage and not is_url(storage):
         storage = str(Path(storage).expanduser().resolve())
-    storage = storage or _recorded_storage(path)
+    before = _read_facts(path)
+    storage = storage or str(before.get("place", ""))
+    started = before.get("started") or {"commit": source_commit()}
+    if fingerprints is not None:
+        started = {"fingerprints": dict(fingerprints), **started}
     write_json(
         path / "study.json",
         {
@@ -76,6 +90,7 @@ def make_folder(study: Study, out: str | Path = "studies", *, storage: str = "")
             "metrics": study.metrics,
             "examples": study.examples,
             "place": storage,
+            "started": started,
             "runs": [run.to_json() for run in study.runs],
             **_plugins_of_metrics(study),
         },
@@ -89,12 +104,12 @@ def _plugins_of_metrics(study: Study) -> dict[str, Any]:
     return {"plugins": [plugin.to_json() for plugin in made_with]} if made_with else {}
 
 
-def _recorded_storage(path: Path) -> str:
-    """Where an existing study keeps its runs; a damaged one is planned anew."""
+def _read_facts(path: Path) -> dict[str, Any]:
+    """What an existing study noted; a damaged one is planned anew."""
     try:
-        return str(read_json(path / "study.json").get("place", ""))
+        return read_json(path / "study.json")
     except RunError:
-        return ""
+        return {}
 
 
 def open_folder(name: str | Path, out: str | Path = "studies") -> StudyFolder:

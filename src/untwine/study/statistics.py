@@ -6,18 +6,18 @@ A table has a row for each run, with the columns of `DESCRIPTION`; all other num
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from untwine.registry import metrics
+from untwine.study.inference import holm, interval, p_value
 
 Table = Any  # a pandas DataFrame or Series, whose own annotations know too little to be of help
 DESCRIPTION = ("model", "setting", "value", "data", "seed", "run", "seconds")
-N_RESAMPLES = 2_000  # times, for confidence intervals
-CONFIDENCE = 0.95
+N_RESAMPLES = 1_000  # times, for the chance that a setting is the best
 NOT_SCORES = (
     "train",
     " at ",
@@ -111,28 +111,6 @@ def summarise(values: NDArray[np.float64]) -> dict[str, float]:
     }
 
 
-def interval(
-    values: NDArray[np.float64],
-    statistic: Callable[..., Any] = np.mean,
-    *,
-    seed: int = 0,
-) -> tuple[float, float]:
-    """A bootstrap confidence interval of 95 %: percentiles of the statistic of resampled values.
-
-    Fewer than two values tell nothing: NaN.
-
-    >>> interval(np.array([1.0, 1.0, 1.0]))
-    (1.0, 1.0)
-    """
-    if len(values) < 2:
-        return float("nan"), float("nan")
-    rng = np.random.default_rng(seed)
-    few = max(1, min(N_RESAMPLES, 4_000_000 // len(values)))
-    picked = values[rng.integers(len(values), size=(few, len(values)))]
-    low, high = np.quantile(statistic(picked, axis=1), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(low), float(high)
-
-
 def rank_correlation(table: Table, scores: Sequence[str]) -> Table:
     """Spearman's correlation between scores over runs, averaged over the datasets that tell it."""
     import pandas as pd
@@ -170,21 +148,18 @@ def _shares(group: Table, score: str) -> dict[str, float]:
 
 
 def compare_pairs(table: Table, score: str, *, of: str = "model") -> Table:
-    """Every two models compared on the same data and seed, each by the mean of its settings.
+    """Every two models compared seed by seed, each by the mean of its settings and datasets.
 
-    The difference with its bootstrap interval, and the p value of Wilcoxon's signed-rank test,
-    corrected by Holm for the number of comparisons.
+    The difference with its interval and p value (`inference`); p is corrected by Holm for the
+    number of comparisons.
     """
-    from scipy.stats import wilcoxon
-
     means = table.groupby([of, "data", "seed"])[score].mean().unstack(of)
     rows: list[dict[str, Any]] = []
     for first, second in itertools.combinations(means.columns, 2):
-        gap = (means[first] - means[second]).dropna().to_numpy(float)
+        gap = mean_by_seed(means[first] - means[second])
         if len(gap) < 2:
             continue
         low, high = interval(gap)
-        p = 1.0 if not gap.any() else float(tuple(wilcoxon(gap))[1])
         rows.append(
             {
                 "first": first,
@@ -192,7 +167,7 @@ def compare_pairs(table: Table, score: str, *, of: str = "model") -> Table:
                 "difference": float(gap.mean()),
                 "low": low,
                 "high": high,
-                "p": p,
+                "p": p_value(gap),
                 "pairs": len(gap),
             }
         )
@@ -202,17 +177,9 @@ def compare_pairs(table: Table, score: str, *, of: str = "model") -> Table:
     return comparisons
 
 
-def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """p values corrected for their number by Holm's method.
-
-    >>> holm(np.array([0.01, 0.04, 0.03])).round(2).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    order = np.argsort(p)
-    stepped = p[order] * np.arange(len(p), 0, -1)
-    corrected = np.empty_like(p)
-    corrected[order] = np.minimum(1, np.maximum.accumulate(stepped))
-    return corrected
+def mean_by_seed(values: Table) -> NDArray[np.float64]:
+    """One value for each seed: the mean over datasets of values by dataset and seed."""
+    return values.dropna().groupby("seed").mean().to_numpy(float)
 
 
 def recommendations(table: Table, scores: Sequence[str], *, seed: int = 0) -> Table:
@@ -264,7 +231,7 @@ def _best(
         return names, float("nan")
     means = np.stack(
         [
-            values[rng.integers(len(values), size=(N_RESAMPLES // 2, len(values)))].mean(1)
+            values[rng.integers(len(values), size=(N_RESAMPLES, len(values)))].mean(1)
             for values in settings.values()
         ]
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from untwine.report import figures
 from untwine.report.study import by_data, restrict_to_data, restrict_to_values
-from untwine.reproduce.evidence import PUBLISHED_NAMES, Evidence
+from untwine.reproduce.evidence import Evidence
 from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread
 from untwine.reproduce.registry import exhibit
 from untwine.study import statistics
@@ -17,6 +17,8 @@ from untwine.tools.pages import Section, file_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+PUBLISHED_NAMES = {"sprites": "dsprites"}  # our dataset: theirs
 
 
 @exhibit

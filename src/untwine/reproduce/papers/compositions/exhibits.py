@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from untwine.reproduce.claims import mean_interval
 from untwine.reproduce.evidence import Evidence
 from untwine.reproduce.exhibits.tables import MISSING
 from untwine.reproduce.registry import exhibit
+from untwine.study.inference import interval as mean_interval
 from untwine.study.statistics import Table, higher_is_better
 from untwine.tools.figures import panels
 from untwine.tools.pages import Section, file_name

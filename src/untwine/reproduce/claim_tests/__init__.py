@@ -1,0 +1,62 @@
+"""Tests of claims: each reduces a claim to one margin per seed and decides by its interval.
+
+A margin is above zero where the claim holds: a difference of scores, or a slope. How margins decide
+is in `study/inference.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from untwine.reproduce.claim_tests import comparisons, rankings
+from untwine.reproduce.claim_tests.findings import Finding, Runnable
+from untwine.study.inference import Decision, decide_all
+
+TESTS: dict[str, Callable[..., Finding]] = {
+    test.__name__: test
+    for test in (
+        comparisons.higher,
+        comparisons.lower,
+        comparisons.rises,
+        comparisons.falls,
+        comparisons.no_worse,
+        comparisons.close,
+        comparisons.near,
+        comparisons.exceeds,
+        comparisons.below,
+        rankings.highest,
+        rankings.best_at,
+        rankings.higher_on,
+        rankings.most,
+        rankings.overtakes,
+        rankings.correlates,
+        rankings.explains,
+        rankings.agree,
+        rankings.disagree,
+        rankings.best_differs,
+    )
+}
+
+
+def run_test(evidence: Runnable, name: str, params: Mapping[str, Any]) -> Finding:
+    """Run a test; with `each`, for each of several scores, all of which must hold."""
+    params = dict(params)
+    scores = params.pop("each", None)
+    if scores is None:
+        return TESTS[name](evidence, **params)
+    found = {score: TESTS[name](evidence, **params, score=score) for score in scores}
+    parts = [_as_decision(finding) for finding in found.values()]
+    verdict = decide_all(parts).verdict
+    text = "; ".join(f"{f.verdict}: {f.text}" for f in found.values())
+    weakest = max(found.values(), key=lambda f: f.p if f.p is not None else 1.0)
+    return replace(weakest, verdict=verdict, text=text)
+
+
+def _as_decision(finding: Finding) -> Decision:
+    nan = float("nan")
+    numbers = [nan if v is None else v for v in (finding.effect, finding.low, finding.high)]
+    return Decision(
+        finding.verdict, *numbers, p=1.0 if finding.p is None else finding.p, n=finding.n
+    )

@@ -1,0 +1,91 @@
+"""What a test finds: margins per seed, the verdict on them, and the numbers in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from untwine.reproduce.evidence import Runs, value_of
+from untwine.study.inference import Decision, Values, decide
+from untwine.study.statistics import Table, mean_by_seed
+
+Score = str | Sequence[str]  # of several, their mean
+
+
+class Runnable(Protocol):
+    """What a test needs of the evidence."""
+
+    def table(self, study: str) -> Table: ...
+
+    def select(self, study: str, description: Runs, data: str = "") -> Table: ...
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict, and the numbers behind it."""
+
+    verdict: str
+    text: str
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    n: int = 0
+    needed: int | None = None  # seeds that would decide it
+
+
+def find(what: str, margins: Values, *, offset: float = 0.0, sign: int = 1) -> Finding:
+    """Return the finding of margins; the numbers shown are `sign * (margin + offset)`."""
+    margins = margins[np.isfinite(margins)]
+    if not len(margins):
+        return Finding("undecided", f"{what}: nothing to compare")
+    return describe(what, decide(margins), offset=offset, sign=sign)
+
+
+def describe(what: str, found: Decision, *, offset: float = 0.0, sign: int = 1) -> Finding:
+    """Return a decision in words."""
+    low, high = sorted((sign * (found.low + offset), sign * (found.high + offset)))
+    effect = sign * (found.effect + offset)
+    text = f"{what}: {effect:+.3g}"
+    if found.n < 2:
+        return Finding("undecided", f"{text}, one seed", effect, n=found.n)
+    text += f" [{low:+.3g}, {high:+.3g}], n = {found.n}"
+    if found.verdict == "undecided":
+        text += f"; {_seeds_text(found.needed)}"
+    return Finding(found.verdict, text, effect, low, high, found.p, found.n, found.needed)
+
+
+def _seeds_text(needed: int | None) -> str:
+    return (
+        f"{needed:,} seeds would decide" if needed else "more seeds than one can train would decide"
+    )
+
+
+def score_label(score: Score) -> str:
+    """Return the name of a score for use in a sentence."""
+    return score if isinstance(score, str) else "the mean of these scores"
+
+
+def by_seed(rows: Table, score: Score, reduce: str = "mean") -> Any:
+    """Return a score for each seed: its mean for each dataset, or the median of all its runs."""
+    tested = rows.assign(tested=value_of(rows, score))
+    if reduce == "median":
+        return tested.groupby("seed")["tested"].median()
+    return tested.groupby(["data", "seed"])["tested"].mean()
+
+
+def gaps(ours: Any, theirs: Any) -> Values:
+    """Return the difference of scores seed by seed; datasets are averaged within a seed."""
+    return mean_by_seed(ours - theirs)
+
+
+def mean_over_data(margins: Mapping[tuple[Any, Any], float]) -> Values:
+    """Return one margin for each seed from margins by (dataset, seed)."""
+    seeds: dict[Any, list[float]] = {}
+    for (_, seed), margin in margins.items():
+        if np.isfinite(margin):
+            seeds.setdefault(seed, []).append(margin)
+    return np.array([float(np.mean(values)) for values in seeds.values()])

@@ -1,0 +1,197 @@
+"""Trials: what is fixed before the first run, and the tables that outlive the runs.
+
+A study notes, when it is first prepared, the commit of the code and a fingerprint of each claim and
+of its own settings. When runs end, the scores of all settings whose seeds are complete become a
+small table, from which verdicts and pages are rebuilt without the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from untwine.errors import DataError
+from untwine.reproduce.claims import (
+    OURS,
+    PAPER_SCALE,
+    PUBLISHED,
+    Verdict,
+    assess_claim,
+    claims_of,
+)
+from untwine.reproduce.evidence import Evidence, PublishedEvidence, published_runs
+from untwine.reproduce.items import Item, Paper, PreparedItem, fingerprints, items_of, plan_study
+from untwine.spec import Run
+from untwine.study.file import Study
+from untwine.study.folder import StudyFolder, open_folder
+from untwine.study.statistics import Table
+from untwine.tools.files import read_json, write_bytes, write_json
+
+EVIDENCE_SCALES = {OURS: "laptop", PAPER_SCALE: "paper"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """The table of a study, with what was fixed before its first run."""
+
+    table: Table
+    study: Study
+    facts: Mapping[str, Any]
+
+
+def record_runs(paper: Paper, scale: str, out: Path, folder: Path) -> dict[str, int]:
+    """Write the table of each study of a paper that has finished runs below `out`.
+
+    Returns:
+        how many settings of each study are not complete
+    """
+    every = tuple(paper["studies"])
+    measures = tuple(entry for item in items_of(paper) for entry in item.measure)
+    item = Item(paper, "all", "", every, (), measure=measures)
+    left: dict[str, int] = {}
+    for name in every:
+        path = out / f"{paper.name}-{name}-{scale}"
+        if not (path / "study.json").exists():
+            continue
+        used: dict[str, str] = {}
+        plan_study(paper, name, scale, used)
+        evidence = Evidence(PreparedItem(item, scale, {name: open_folder(path)}, used))
+        try:
+            left[name] = len(write_record(evidence, name, folder))
+        except DataError:  # no run is scored yet
+            left[name] = len(open_folder(path).study.settings)
+    return left
+
+
+def write_record(evidence: Evidence, study: str, folder: Path) -> list[str]:
+    """Write the table of a study: all settings whose seeds are complete.
+
+    Returns:
+        the settings that are still incomplete, which the table leaves out
+    """
+    paper, scale = evidence.item.paper, evidence.prepared.scale
+    whole = evidence.folder(study)
+    started = read_json(whole.path / "study.json").get("started") or {}
+    table = evidence.table(study)
+    scored = set(table["run"])
+    groups: dict[str, list[Run]] = {}
+    for run in whole.study.runs:
+        groups.setdefault(replace(run, seed=0).hash, []).append(run)
+    complete = [runs for runs in groups.values() if {run.directory for run in runs} <= scored]
+    names = {run.directory for runs in complete for run in runs}
+    left = [
+        runs[0].directory.rpartition("-")[0] for runs in groups.values() if runs not in complete
+    ]
+    if not names:
+        return left
+    stem = f"{paper.name}-{study}-{scale}"
+    text = table[table["run"].isin(names)].to_csv(index=False, float_format="%.6g")
+    write_bytes(folder / f"{stem}.csv", text.encode())
+    facts = {
+        "study": study,
+        "scale": scale,
+        "commit": started.get("commit", ""),
+        "fingerprints": started.get("fingerprints", {}),
+        "stand_ins": dict(evidence.prepared.stand_ins),
+        "metrics": whole.study.metrics,
+        "examples": whole.study.examples,
+        "seeds": sorted({run.seed for runs in complete for run in runs}),
+        "settings": [runs[0].to_json() for runs in complete],
+        "incomplete": len(left),
+    }
+    write_json(folder / f"{stem}.json", facts)
+    return left
+
+
+def read_records(paper: Paper, scale: str, folder: Path) -> dict[str, Record]:
+    """Read the tables of a paper's studies at a scale."""
+    import pandas as pd
+
+    records: dict[str, Record] = {}
+    for name in paper["studies"]:
+        file = folder / f"{paper.name}-{name}-{scale}.json"
+        if not file.exists():
+            continue
+        facts = read_json(file)
+        settings = [Run.from_json(run) for run in facts["settings"]]
+        runs = tuple(replace(run, seed=seed) for run in settings for seed in facts["seeds"])
+        study = Study(f"{paper.name}-{name}-{scale}", runs, tuple(facts["metrics"]))
+        table = pd.read_csv(file.with_suffix(".csv"), dtype={"value": str}, keep_default_na=True)
+        records[name] = Record(table.fillna({"value": ""}), study, facts)
+    return records
+
+
+def recorded_evidence(item: Item, scale: str, records: Mapping[str, Record]) -> Evidence:
+    """Return the evidence of recorded tables; models cannot be opened from it."""
+    folders = {name: StudyFolder(Path(), record.study) for name, record in records.items()}
+    stand_ins = {k: v for record in records.values() for k, v in record.facts["stand_ins"].items()}
+    prepared = PreparedItem(item, scale, folders, stand_ins)
+    return Evidence(prepared, tables={name: record.table for name, record in records.items()})
+
+
+def check_unchanged(paper: Paper, records: Mapping[str, Record]) -> None:
+    """Refuse settings or claims that changed since the first run, unless the change is listed."""
+    listed = {str(change["of"]) for change in paper["changes"] or ()}
+    for name, record in records.items():
+        before, now = record.facts["fingerprints"], fingerprints(paper, name, record.facts["scale"])
+        changed = {key for key in before | now if before.get(key) != now.get(key)}
+        secret = sorted(changed - listed - {f"{name} {key}" for key in listed})
+        if before and secret:
+            raise DataError(
+                f"{paper.name}: {', '.join(secret)} of {name} changed since the first run, at "
+                f"commit {record.facts['commit'][:12]}; restore it, or list it under `changes:` "
+                "with what changed and why"
+            )
+
+
+def assess_paper(paper: Paper, folder: Path) -> list[Verdict]:
+    """Test all claims of a paper on each kind of evidence: recorded tables and published runs."""
+    sources: dict[str, Any] = {}
+    item = next(items_of(paper))
+    for kind, scale in EVIDENCE_SCALES.items():
+        records = read_records(paper, scale, folder)
+        check_unchanged(paper, records)
+        if records or kind == OURS:
+            sources[kind] = recorded_evidence(item, scale, records)
+    runs = published_runs(paper)
+    if runs is not None:
+        sources[PUBLISHED] = PublishedEvidence(runs, paper["published"])
+    decided_by = paper["decided-by"] or OURS
+    return [assess_claim(claim, sources, decided_by) for claim in claims_of(paper)]
+
+
+def write_verdicts(paper: Paper, folder: Path) -> list[Verdict]:
+    """Write the verdicts on all claims of a paper, from its tables and from published runs.
+
+    Published runs may not be passed on. Where they are missing, their findings stay as written.
+    """
+    file = folder / f"{paper.name}.json"
+    before = {v.name: v for v in read_verdicts(file)} if file.exists() else {}
+    verdicts = [_keep_published(v, before.get(v.name)) for v in assess_paper(paper, folder)]
+    commits = {
+        record.facts["commit"]
+        for scale in EVIDENCE_SCALES.values()
+        for record in read_records(paper, scale, folder).values()
+    }
+    facts = {
+        "paper": paper.name,
+        "protocol": "trial",
+        "commits": sorted(filter(None, commits)),
+        "claims": [v.to_json() for v in verdicts],
+    }
+    write_json(file, facts)
+    return verdicts
+
+
+def _keep_published(verdict: Verdict, before: Verdict | None) -> Verdict:
+    if before is None or PUBLISHED in verdict.findings or PUBLISHED not in before.findings:
+        return verdict
+    findings = {**verdict.findings, PUBLISHED: before.findings[PUBLISHED]}
+    return replace(verdict, findings=findings)
+
+
+def read_verdicts(file: Path) -> list[Verdict]:
+    """Read the verdicts that were written for a paper."""
+    return [Verdict.from_json(claim) for claim in read_json(file)["claims"]]
