@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from untwine.errors import DataError
 from untwine.estimators.arrays import largest_code
+from untwine.tools.compiling import compile_once
 
 Codes = NDArray[np.floating]
 Levels = NDArray[np.integer]
@@ -20,7 +20,7 @@ MAX_GAPS = 2**12  # levels that may be missing between the smallest and the larg
 MIN_BIN_WIDTH = 1e-300  # range of a column that can still be divided into bins
 
 
-@njit(cache=True, nogil=True)
+@compile_once()
 def bin_codes(
     values: NDArray[np.floating],
     low: NDArray[np.float64],
@@ -42,7 +42,7 @@ def bin_codes(
     return bins
 
 
-@njit(cache=True, nogil=True)
+@compile_once()
 def count_pairs(a: NDArray[np.uint32], b: NDArray[np.uint32], tables: NDArray[np.int64]) -> None:
     """Add the pairs in rows of (N, D) and (N, K) levels to their cells in (D, levels, levels)."""
     for i in range(a.shape[1]):

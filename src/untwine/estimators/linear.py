@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from untwine.errors import DataError
 from untwine.estimators.arrays import Codes, Levels, Split, largest_code
+from untwine.tools.compiling import compile_once
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
@@ -242,7 +242,7 @@ def _latent_accuracies(rows: Split, latent: int, cost: float) -> Doubles:
     )
 
 
-@njit(cache=True, nogil=True)
+@compile_once()
 def predict_svm(lines: Doubles, u: Doubles) -> NDArray[np.int32]:
     """(N,) levels whose line is highest; the smallest in a tie."""
     top = np.full(len(u), -np.inf)
@@ -256,7 +256,7 @@ def predict_svm(lines: Doubles, u: Doubles) -> NDArray[np.int32]:
     return best
 
 
-@njit(cache=True, nogil=True)
+@compile_once()
 def train_svms(u: Doubles, y: Levels, centre: float, scale: float, cost: float) -> Doubles:
     """(levels, 2) slope and height of each level's line over u, which is sorted.
 
@@ -289,7 +289,7 @@ def train_svms(u: Doubles, y: Levels, centre: float, scale: float, cost: float) 
     return lines
 
 
-@njit(cache=True, nogil=True)
+@compile_once()
 def _by_level(u: Doubles, y: Levels) -> tuple[Doubles, Levels]:
     """The values of each level one after another, still sorted, and where each level starts."""
     starts = np.zeros(y.max() + 2, np.int64)
@@ -304,7 +304,7 @@ def _by_level(u: Doubles, y: Levels) -> tuple[Doubles, Levels]:
     return own, starts
 
 
-@njit(cache=True, nogil=True)
+@compile_once()
 def _running_sums(u: Doubles) -> Doubles:
     """(N + 1, 3) number of the first values, their sum, and the sum of their squares."""
     sums = np.zeros((len(u) + 1, 3))
@@ -315,7 +315,7 @@ def _running_sums(u: Doubles) -> Doubles:
     return sums
 
 
-@njit(cache=True, nogil=True)
+@compile_once()
 def _minimise_svm(problem: SvmProblem) -> tuple[float, float]:
     """The best slope v and height a, by Newton's method with a search along each step."""
     v = a = 0.0
@@ -335,7 +335,7 @@ def _minimise_svm(problem: SvmProblem) -> tuple[float, float]:
     return v, a
 
 
-@njit(cache=True, nogil=True, error_model="numpy")  # thresholds may be infinite
+@compile_once(error_model="numpy")  # thresholds may be infinite
 def _point(p: SvmProblem, v: float, a: float) -> SvmPoint:
     """The objective (w² + b²) / 2 + cost Σ weight max(0, 1 ∓ (v u + a))², w z + b = v u + a."""
     rises = v >= 0
@@ -362,7 +362,7 @@ def _point(p: SvmProblem, v: float, a: float) -> SvmPoint:
     )
 
 
-@njit(cache=True, nogil=True)
+@compile_once()
 def _side(sums: Doubles, cut: np.intp, below: bool) -> tuple[float, float, float]:
     """Number, sum and sum of squares of the values below a cut, or above it."""
     n, first, second = sums[cut, 0], sums[cut, 1], sums[cut, 2]

@@ -29,13 +29,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import config
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from untwine.errors import ParameterError
 from untwine.estimators.arrays import largest_code
+from untwine.tools.compiling import compile_once
 
 LANES = 8  # trees that share the sums at the root
 INNER, SPLITS, LEAVES = 3, 7, 8  # of a tree of depth 3; node k has the children 2k + 1 and 2k + 2
@@ -51,7 +52,7 @@ TO_INTEGER = 1.5 * 2.0**52  # a double this large has no room for fractions
 # Finite numbers throughout; sums may be reordered only where no equal gains depend on them.
 FINITE = {"contract", "nsz", "nnan", "ninf"}
 # What Python never calls goes without wrappers, which take half the time to compile.
-entry: Any = functools.partial(njit, cache=True, nogil=True, error_model="numpy")
+entry: Any = functools.partial(compile_once, error_model="numpy")
 inner: Any = functools.partial(entry, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 compiled = inner()
 vectorised = inner(fastmath=FINITE)

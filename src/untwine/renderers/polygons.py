@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from untwine.tools.compiling import compile_once
 
-@njit(cache=True, nogil=True)
+
+@compile_once()
 def fill_polygons(
     edges: NDArray[np.float64],
     rows: NDArray[np.int64],
