@@ -179,7 +179,7 @@ def test_missing_pieces_are_named(tmp_path):
 def test_a_table_in_an_npz_must_have_its_arrays(tmp_path):
     write_celeba(tmp_path)
     np.savez(tmp_path / "celeba_attrs_known.npz", names=np.array(["a.jpg"]))
-    with pytest.raises(DataError, match=r"celeba_attrs_known.npz is not a table of CelebA"):
+    with pytest.raises(DataError, match=r"celeba_attrs_known.npz has no attr_names"):
         untwine.dataset("celeba", path=str(tmp_path))
 
 

@@ -252,7 +252,7 @@ def test_cars_in_folders_by_model_are_read_too(tmp_path):
 @pytest.mark.parametrize(
     ("held", "sentence"),
     [
-        (b"nothing", "cars_train_annos.mat in .* is not a MATLAB file with fname and class"),
+        (b"nothing", "cars_train_annos.mat in .* is not a MATLAB file with annotations"),
         (annotations({"00001.jpg": 1, "9.jpg": 1}), "00002.jpg in .* is not in the list"),
         (annotations({"00001.jpg": 197, "9.jpg": 1}), "models beyond the 196"),
     ],

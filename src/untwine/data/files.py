@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any
 
 import filelock
 import numpy as np
 from numpy.typing import NDArray
 
+from untwine.data.incoming.bounds import file_size, hash_stream, open_packed
 from untwine.errors import DataError
 from untwine.tools.files import write_atomically, write_json
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 ATTEMPTS = 4  # per transfer, each resuming where the last one stopped
 READ_CHUNK = 1 << 18  # bytes
 TIMEOUT = 30.0  # seconds without data
-GZIP_ERRORS = (EOFError, OSError, zlib.error)  # raised by a damaged .gz
 _OFFLINE, _IDLE = (ContextVar(name, default=False) for name in ("offline", "idle"))
 
 
@@ -237,7 +235,7 @@ def is_published(path: Path, file: File, *, fresh: bool = False) -> bool:
         return True
     try:
         return is_gzip(path) and checksum(path, kind, fresh=fresh, content=True) == wanted
-    except GZIP_ERRORS:
+    except DataError:
         return False
 
 
@@ -262,8 +260,8 @@ def checksum(
             return str(json.loads(note.read_text())["sum"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    with gzip.open(path) if content else path.open("rb") as stream:
-        hexdigest = hashlib.file_digest(cast(Any, stream), kind).hexdigest()
+    with open_packed(path) if content else path.open("rb") as stream:
+        hexdigest = hash_stream(stream, kind).hexdigest()
     with suppress(OSError):  # an unwritable cache only costs time
         note.parent.mkdir(parents=True, exist_ok=True)
         write_json(note, {"sum": hexdigest, "path": str(path)})
@@ -276,6 +274,15 @@ def digest_of(files: Iterable[tuple[str, bytes]]) -> str:
     for name, content in files:
         total.update(f"{name}\0{len(content)}\0".encode())
         total.update(content)
+    return total.hexdigest()[:16]
+
+
+def digest_of_content(path: Path) -> str:
+    """A short digest of one file, the same as `digest_of([("", content)])`, read in pieces."""
+    total = hashlib.sha256(f"\0{file_size(path)}\0".encode())
+    with path.open("rb") as stream:
+        while chunk := stream.read(READ_CHUNK):
+            total.update(chunk)
     return total.hexdigest()[:16]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import struct
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset, Factors, Pixels
 from untwine.data.files import (
-    GZIP_ERRORS,
     File,
     cached_arrays,
     checksum,
@@ -23,6 +21,7 @@ from untwine.data.files import (
     is_gzip,
     open_files,
 )
+from untwine.data.incoming.bounds import read_packed
 from untwine.errors import DataError
 
 SPLITS = {"train": ("train",), "test": ("t10k",), "all": ("train", "t10k")}
@@ -43,7 +42,7 @@ def published_files(
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """The bytes of an IDX file, plain or gzipped, as an array."""
-    content = _content(path)
+    content = read_packed(path)
     start = 4 + 4 * dimensions
     if content[:4] != bytes((0, 0, 8, dimensions)) or len(content) < start:
         raise DataError(f"{path} is not an IDX file of bytes with {dimensions} dimensions")
@@ -56,16 +55,9 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
-def _content(path: Path) -> bytes:
-    return gzip.decompress(path.read_bytes()) if is_gzip(path) else path.read_bytes()
-
-
 def _digest(paths: Sequence[Path]) -> str:
     """A short digest of the content of the files, which may be gzipped."""
-    try:
-        sums = [checksum(path, content=is_gzip(path)) for path in paths]
-    except GZIP_ERRORS as error:
-        raise DataError(f"a file in {paths[0].parent} is damaged ({error}); replace it") from error
+    sums = [checksum(path, content=is_gzip(path)) for path in paths]
     return digest_of((str(i), content.encode()) for i, content in enumerate(sums))
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
-import tarfile
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,6 +26,9 @@ from untwine.data.files import (
     digest_of_files,
     locate_files,
 )
+from untwine.data.incoming.archives import open_files
+from untwine.data.incoming.bounds import refuse_unreadable
+from untwine.data.incoming.pictures import decode_picture, read_picture_file
 from untwine.errors import DataError
 from untwine.tools.files import write_atomically, write_json
 from untwine.tools.progress import progress
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp"}
 BLOCK = 1024  # pictures decoded at a time
 THREADS = 4  # that decode them
-PICTURE_ERRORS = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError)
 MAX_LIST_BYTES = 1 << 20  # larger files count by name and size alone in a digest
 Box = tuple[float, float, float, float]
 Convert = Callable[["Image"], NDArray[np.uint8]]
@@ -58,10 +56,8 @@ class Tree:
 
     def read(self, name: str) -> bytes:
         """The content of a file."""
-        try:
+        with refuse_unreadable(f"{name} in {self.root} cannot be read"):
             return self.fetch(name)
-        except PICTURE_ERRORS as error:
-            raise DataError(f"{name} in {self.root} cannot be read: {error}") from error
 
     @property
     def pictures(self) -> list[str]:
@@ -79,11 +75,7 @@ def open_tree(root: Path) -> Iterator[Tree]:
     if root.is_dir():
         yield _open_folder(root)
         return
-    with _open_archive(root) as archive:
-        if isinstance(archive, zipfile.ZipFile):
-            names, fetch = archive.namelist(), archive.read
-        else:
-            names, fetch = _tar_members(archive, root)
+    with open_files(root) as (names, fetch):
         yield Tree(root, sorted(filter(_is_visible, names)), fetch, digest_of_files([root]))
 
 
@@ -109,7 +101,7 @@ def _open_folder(root: Path) -> Tree:
     lists = [name for name, size in files if size <= MAX_LIST_BYTES and not is_picture(name)]
     contents = ((name, (root / name).read_bytes()) for name in lists)
     digest = digest_of([("", listing.encode()), *contents])
-    return Tree(root, names, lambda name: (root / name).read_bytes(), digest)
+    return Tree(root, names, lambda name: read_picture_file(root / name), digest)
 
 
 def _file_sizes(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
@@ -118,7 +110,7 @@ def _file_sizes(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
         for entry in entries:
             if entry.is_dir():
                 yield from _file_sizes(Path(entry.path), f"{prefix}{entry.name}/")
-            elif _is_visible(entry.name):
+            elif _is_visible(entry.name) and entry.is_file():
                 yield f"{prefix}{entry.name}", entry.stat().st_size
 
 
@@ -126,26 +118,6 @@ def _is_visible(name: str) -> bool:
     """Whether this names a file that is neither hidden nor added by an operating system."""
     hidden = PurePosixPath(name).name.startswith(".") or name.startswith("__MACOSX/")
     return not hidden and not name.endswith("/")
-
-
-def _open_archive(path: Path) -> zipfile.ZipFile | tarfile.TarFile:
-    try:
-        return zipfile.ZipFile(path) if zipfile.is_zipfile(path) else tarfile.open(path, "r:")
-    except PICTURE_ERRORS as error:
-        raise DataError(f"{path} is not a folder or a whole .zip or .tar of files") from error
-
-
-def _tar_members(archive: tarfile.TarFile, path: Path) -> tuple[list[str], Callable[[str], bytes]]:
-    try:
-        members = {member.name.removeprefix("./"): member for member in archive if member.isfile()}
-    except PICTURE_ERRORS as error:
-        raise DataError(f"{path} ends too early: {error}") from error
-
-    def fetch(name: str) -> bytes:
-        stream = archive.extractfile(members[name])
-        return stream.read() if stream else b""
-
-    return list(members), fetch
 
 
 def decode_pictures(
@@ -181,19 +153,10 @@ def decode_pictures(
 
 
 def _decode(what: str, content: bytes, convert: Convert) -> NDArray[np.uint8]:
-    from PIL import Image, UnidentifiedImageError
-
     try:
-        with Image.open(io.BytesIO(content)) as image:
-            return convert(image)
+        return convert(decode_picture(content))
     except DataError as error:
         raise DataError(f"{what} {error}") from None
-    except UnidentifiedImageError:
-        raise DataError(f"{what} is not a picture; replace it with the published one") from None
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(
-            f"{what} is damaged ({error}); replace it with the published one"
-        ) from error
 
 
 def resize(image: Image, size: int, mode: str = "RGB", box: Box | None = None) -> NDArray[np.uint8]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from untwine.data.dataset import Dataset, Source
 from untwine.data.files import obtain
+from untwine.data.incoming.pictures import decode_picture, read_picture_file
 from untwine.datasets.dsprites import FILE, dsprites
 from untwine.datasets.sprites import sprites
 from untwine.errors import DataError, ParameterError
@@ -53,14 +54,13 @@ class InColour:
 
 def read_painting(path: Path, size: int) -> NDArray[np.uint8]:
     """(H, W, 3) a picture, fitted into the frame for images of this size."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL.Image import Resampling
 
     try:
-        with Image.open(path) as opened:
-            image = opened.convert("RGB")
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise DataError(f"{path} is not a picture; name another as the painting") from error
-    image.thumbnail(frame_size(size), Image.Resampling.BICUBIC)
+        image = decode_picture(read_picture_file(path)).convert("RGB")
+    except DataError as error:
+        raise DataError(f"{path} {error}; name another as the painting") from None
+    image.thumbnail(frame_size(size), Resampling.BICUBIC)
     if min(image.size) < size:
         raise DataError(
             f"{path} is too small or too narrow to cut {size} x {size} pixels out of it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,31 +11,28 @@ from numpy.typing import NDArray
 
 from untwine.data.arrays import from_arrays
 from untwine.data.dataset import Dataset
-from untwine.data.files import check_digest, digest_of, existing_path
+from untwine.data.files import check_digest, digest_of_content, existing_path
+from untwine.data.incoming.arrays import open_arrays
 from untwine.errors import DataError
 from untwine.registry import dataset
 
 IMAGE_KEYS = ("images", "imgs", "x", "data")
+OTHER_KEYS = ("factors", "factor_names", "unordered", "groups")
 LEVELS = "levels."  # before the name of a factor
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file by name; nothing is unpickled."""
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        return {"images": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} is not an .npy or .npz file of plain arrays") from error
-
-
-def _images(arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
-    for key in IMAGE_KEYS:
-        if key in arrays:
-            return arrays[key]
-    raise DataError(
-        f"it holds {', '.join(sorted(arrays)) or 'nothing'}; name the images 'images' "
-        "and the factors, if any, 'factors'"
-    )
+def _read(path: Path) -> dict[str, NDArray[Any]]:
+    """The images, and what else there is of factors, their names and groups."""
+    with open_arrays(path) as arrays:
+        key = next((key for key in ("", *IMAGE_KEYS) if key in arrays), None)
+        if key is None:
+            names = ", ".join(sorted(arrays.names)) or "nothing"
+            raise DataError(
+                f"{path}: it holds {names}; name the images 'images' and the factors, if any, "
+                "'factors'"
+            )
+        others = [n for n in arrays.names if n in OTHER_KEYS or n.startswith(LEVELS)]
+        return {"images": arrays.read(key), **{name: arrays.read(name) for name in others}}
 
 
 def _texts(arrays: dict[str, NDArray[Any]], key: str) -> tuple[str, ...]:
@@ -57,14 +53,12 @@ def array(*, path: str = "data.npz", digest: str = "") -> Dataset:
         digest: of the file, filled in by a run.
     """
     file = existing_path(path, "file")
-    if not file.is_file():
-        raise DataError(f"{path} is not a file")
-    content = check_digest(path, digest, digest_of([("", file.read_bytes())]))
-    arrays = _load(file)
+    content = check_digest(path, digest, digest_of_content(file))
+    arrays = _read(file)
     levels = {key.removeprefix(LEVELS): key for key in arrays if key.startswith(LEVELS)}
     try:
         data = from_arrays(
-            _images(arrays),
+            arrays["images"],
             arrays.get("factors"),
             names=_texts(arrays, "factor_names") or None,
             unordered=_texts(arrays, "unordered"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from typing import Annotated, Literal
 
 import numpy as np
 
 from untwine.data.dataset import Dataset, Factors
 from untwine.data.files import File
+from untwine.data.incoming.bounds import refuse_unreadable
+from untwine.data.incoming.tables import read_matlab
 from untwine.data.pictures import (
     Tree,
     decode_pictures,
@@ -52,18 +53,11 @@ def _label_by_list(tree: Tree, folder: str, annotations: str) -> Labelled:
 
 def _read_annotations(tree: Tree, name: str) -> dict[str, int]:
     """File names to models from 0, from a published MATLAB file."""
-    from scipy.io import loadmat
-
-    try:
-        rows = loadmat(io.BytesIO(tree.read(name)), simplify_cells=True)["annotations"]
-        rows = [rows] if isinstance(rows, dict) else rows  # scipy unwraps a list of one
+    what = f"{name} in {tree.root}"
+    rows = read_matlab(tree.read(name), "annotations", what)
+    rows = [rows] if isinstance(rows, dict) else rows  # scipy unwraps a list of one
+    with refuse_unreadable(f"{what} must hold fname and class of each picture"):
         labels = {str(row["fname"]): int(row["class"]) - 1 for row in rows}
-    except DataError:
-        raise
-    except Exception as error:  # scipy raises many types for damaged files
-        raise DataError(
-            f"{name} in {tree.root} is not a MATLAB file with fname and class of each picture"
-        ) from error
     if not all(0 <= label < MODELS for label in labels.values()):
         raise DataError(f"{name} in {tree.root} names models beyond the {MODELS} of Cars")
     return labels

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Annotated
@@ -15,6 +12,8 @@ from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset, Factors, Pixels
 from untwine.data.files import File, cached_arrays, open_files
+from untwine.data.incoming.archives import stream_tar
+from untwine.data.incoming.tables import read_matlab
 from untwine.data.pictures import shrink
 from untwine.errors import DataError
 from untwine.registry import dataset
@@ -35,17 +34,13 @@ FILES = (
 
 def _read_archive(archive: Path) -> Iterator[tuple[str, bytes]]:
     """Name and content of the files data/cars/*.mat of the archive, which is not unpacked."""
-    try:
-        with tarfile.open(archive, "r|*") as stream:
-            for member in stream:
-                name = PurePosixPath(member.name)
-                if member.isfile() and name.suffix == ".mat" and name.parent.name == "cars":
-                    content = stream.extractfile(member)
-                    yield name.name, content.read() if content else b""
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise DataError(
-            f"{archive} is not the whole archive of Cars3D, nips2015-analogy-data.tar.gz: {error}"
-        ) from error
+    for name, content in stream_tar(archive, _is_car):
+        yield PurePosixPath(name).name, content
+
+
+def _is_car(name: str) -> bool:
+    path = PurePosixPath(name)
+    return path.suffix == ".mat" and path.parent.name == "cars"
 
 
 def _select(folder: Path) -> list[Path]:
@@ -61,12 +56,7 @@ def _select(folder: Path) -> list[Path]:
 
 def _views(name: str, content: bytes, size: int) -> NDArray[np.uint8]:
     """(4, 24, size, size, 3) the views of one car."""
-    from scipy.io import loadmat
-
-    try:
-        views = loadmat(io.BytesIO(content), variable_names=["im"])["im"]
-    except Exception as error:  # scipy raises many types for damaged files
-        raise DataError(f"{name} is not a MATLAB file with the views of a car, im") from error
+    views = np.asarray(read_matlab(content, "im", name))
     if views.shape != SHAPE or views.dtype != np.uint8:
         raise DataError(f"im in {name} must be bytes {SHAPE}, not {views.dtype} {views.shape}")
     small = [shrink(view, size) for row in views.transpose(4, 3, 0, 1, 2) for view in row]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,6 +20,8 @@ from untwine.data.files import (
     existing_path,
     obtain,
 )
+from untwine.data.incoming.arrays import open_arrays
+from untwine.data.incoming.bounds import refuse_unreadable
 from untwine.data.pictures import Box, Convert, decode_pictures, open_tree, resize, select_images
 from untwine.errors import DataError
 from untwine.registry import dataset
@@ -125,14 +126,9 @@ def _from_text(labels: Path, partition: Path) -> dict[str, NDArray[Any]]:
 
 def _from_archive(file: Path) -> dict[str, NDArray[Any]]:
     """Tables in an .npz: names, attr_names, attr and partition."""
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            keys = ("names", "attr_names", "attr", "partition")
-            return _normalise(file, *(arrays[key] for key in keys))
-    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(
-            f"{file} is not a table of CelebA with names, attr_names, attr and partition: {error}"
-        ) from error
+    with open_arrays(file) as arrays:
+        keys = ("names", "attr_names", "attr", "partition")
+        return _normalise(file, *(arrays.read(key) for key in keys))
 
 
 def _normalise(
@@ -143,10 +139,11 @@ def _normalise(
     part: NDArray[Any],
 ) -> dict[str, NDArray[Any]]:
     """The tables in the order of the names, with zeros and ones for -1 and 1."""
-    try:
+    with refuse_unreadable(f"{file} must hold whole numbers"):
         numbers, parts = values.astype(np.int8), part.astype(np.int8)
-    except ValueError:
-        raise DataError(f"{file} must hold whole numbers") from None
+    tables = names.ndim == attributes.ndim == parts.ndim == 1 and len(attributes) == ATTRIBUTES
+    if not tables or numbers.shape != (len(names), ATTRIBUTES) or len(parts) != len(names):
+        raise DataError(f"{file} must have {ATTRIBUTES} attributes and a part for every name")
     if not np.isin(numbers, (-1, 1)).all() or not np.isin(parts, (0, 1, 2)).all():
         raise DataError(f"{file} must hold -1 and 1 for attributes, and parts 0, 1 and 2")
     order = np.argsort(names)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import torch
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from untwine.data.arrays import factor_table
 from untwine.data.dataset import Bits, Dataset, Factors
-from untwine.data.files import File, cached_arrays, digest_of, open_files
+from untwine.data.files import File, cached_arrays, digest_of_content, open_files
+from untwine.data.incoming.arrays import Arrays, open_arrays
 from untwine.datasets.sprites import FACTORS
 from untwine.errors import DataError
 from untwine.registry import dataset
@@ -28,63 +25,39 @@ FILE = File(
 BLOCK = 8192
 
 
-def _member(archive: zipfile.ZipFile, key: str) -> tuple[IO[bytes], tuple[int, ...], np.dtype]:
-    """An array of an .npz, opened behind its header; never unpickled."""
-    try:
-        stream = archive.open(f"{key}.npy")
-    except KeyError:
-        raise DataError(
-            f"{archive.filename} is not the dSprites archive: it has no {key}"
-        ) from None
-    read = (
-        npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
-    )
-    shape, fortran, dtype = read(stream)
-    if dtype.hasobject or fortran:
-        raise DataError(f"{key} is not a plain array")
-    return stream, shape, dtype
-
-
-def _pack_images(archive: zipfile.ZipFile) -> NDArray[np.uint8]:
+def _pack_images(arrays: Arrays) -> NDArray[np.uint8]:
     """(N, 64, 64) zeros and ones to (N, 64, 8) bits, a block at a time."""
-    stream, shape, dtype = _member(archive, "imgs")
-    if len(shape) != 3 or shape[2] % 8 or dtype != np.uint8:
-        raise DataError(f"imgs must be bytes of shape (N, 64, 64), not {dtype} {shape}")
-    n, height, width = shape
-    if not n:
-        raise DataError(f"{archive.filename} holds no images")
-    packed = np.empty((n, height, width // 8), dtype=np.uint8)
-    for start in range(0, n, BLOCK):
-        count = min(BLOCK, n - start)
-        block = np.frombuffer(stream.read(count * height * width), dtype=np.uint8)
-        if block.size < count * height * width:
-            raise DataError(f"{archive.filename} ends in the middle of its images")
-        if block.max(initial=0) > 1:
-            raise DataError("imgs must hold zeros and ones")
-        packed[start : start + count] = np.packbits(block.reshape(count, height, width), axis=-1)
+    with arrays.stream("imgs") as (stream, header):
+        if len(header.shape) != 3 or header.shape[2] % 8 or header.dtype != np.uint8:
+            raise DataError(
+                f"imgs must be bytes of shape (N, 64, 64), not {header.dtype} {header.shape}"
+            )
+        n, height, width = header.shape
+        packed = np.empty((n, height, width // 8), dtype=np.uint8)
+        for start in range(0, n, BLOCK):
+            count = min(BLOCK, n - start)
+            block = np.frombuffer(stream.read_exactly(count * height * width), dtype=np.uint8)
+            if block.max(initial=0) > 1:
+                raise DataError("imgs must hold zeros and ones")
+            bits = np.packbits(block.reshape(count, height, width), axis=-1)
+            packed[start : start + count] = bits
+        stream.read(1)  # the end, where the archive compares its checksum
     return packed
 
 
-def _factors(archive: zipfile.ZipFile, n: int) -> Factors:
+def _factors(arrays: Arrays, n: int) -> Factors:
     """The five factors; the constant colour in front is left out."""
-    stream, shape, dtype = _member(archive, "latents_classes")
-    if shape != (n, 6):
-        raise DataError(f"latents_classes must have shape ({n}, 6), not {shape}")
-    table = np.frombuffer(stream.read(), dtype=dtype).reshape(shape)[:, 1:]
+    table = arrays.read("latents_classes")
+    if table.shape != (n, 6):
+        raise DataError(f"latents_classes must have shape ({n}, 6), not {table.shape}")
+    table = table[:, 1:]
     if n == np.prod(FACTORS.sizes) and np.array_equal(FACTORS.levels_at(np.arange(n)), table):
         return FACTORS
     return factor_table(table, n, FACTORS.names, FACTORS.unordered, FACTORS.level_names)
 
 
 def _digest(paths: list[Path]) -> str:
-    return digest_of([("", paths[0].read_bytes())])
-
-
-def _open(path: Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as error:
-        raise DataError(f"{path} is not the dSprites .npz archive: {error}") from error
+    return digest_of_content(paths[0])
 
 
 @dataset(
@@ -113,12 +86,7 @@ def dsprites(*, path: str = "", digest: str = "") -> Dataset:
     files = open_files(
         "dsprites", [FILE], path, digest, kind=kind, file_hint=hint, digest_with=_digest
     )
-    try:
-        with _open(files.root) as archive:
-            arrays = cached_arrays(
-                "dsprites", files.digest, lambda: {"images": _pack_images(archive)}
-            )
-            factors = _factors(archive, len(arrays["images"]))
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{files.root} is damaged ({error}); fetch it again") from error
+    with open_arrays(files.root) as source:
+        arrays = cached_arrays("dsprites", files.digest, lambda: {"images": _pack_images(source)})
+        factors = _factors(source, len(arrays["images"]))
     return Dataset(Bits(torch.from_numpy(arrays["images"])), factors, digest=files.recorded)

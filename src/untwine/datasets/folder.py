@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset, Pixels
 from untwine.data.files import check_digest, digest_of, existing_path
+from untwine.data.incoming.pictures import decode_picture, read_picture_file, turn_upright
 from untwine.errors import DataError
 from untwine.registry import dataset
 from untwine.schema import Natural
@@ -25,23 +26,18 @@ Pictures = list[tuple[Path, NDArray[np.uint8]]]
 
 def _decode(path: Path, size: int, channels: int) -> NDArray[np.uint8] | str:
     """(H, W, C) bytes of a picture, upright and resized, or why it cannot be used."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL.Image import Resampling
 
     try:
-        with Image.open(path) as opened:
-            image = _eight_bits(ImageOps.exif_transpose(opened))
-        if isinstance(image, str):
-            return image
-        grey = image.mode in {"1", "L", "LA", "La"}
-        image = _convert_mode(
-            image, MODE_OF_CHANNELS[channels] if channels else "L" if grey else "RGB"
-        )
-        if size and image.size != (size, size):
-            image = image.resize((size, size), Image.Resampling.BOX, reducing_gap=2.0)
-    except UnidentifiedImageError:
-        return "not a picture"
-    except (Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
+        image = _eight_bits(turn_upright(decode_picture(read_picture_file(path))))
+    except DataError as error:
         return str(error)
+    if isinstance(image, str):
+        return image
+    grey = image.mode in {"1", "L", "LA", "La"}
+    image = _convert_mode(image, MODE_OF_CHANNELS[channels] if channels else "L" if grey else "RGB")
+    if size and image.size != (size, size):
+        image = image.resize((size, size), Resampling.BOX, reducing_gap=2.0)
     pixels = np.asarray(image)
     return pixels[..., None] if pixels.ndim == 2 else pixels
 

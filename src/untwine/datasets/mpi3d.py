@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset, Factors, Pixels
 from untwine.data.files import File, open_files
+from untwine.data.incoming.arrays import ArrayHeader, open_arrays
+from untwine.data.incoming.bounds import BoundedStream
 from untwine.data.pictures import stream_pictures
 from untwine.errors import DataError
 from untwine.registry import dataset
@@ -46,7 +45,6 @@ LEVEL_NAMES = {
     "background": ("purple", "sea green", "salmon"),
 }
 BLOCK = 1024  # images
-BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError)
 HOME = "https://huggingface.co/datasets/waleedgondal/mpi3d/resolve/main"
 # No checksum is published; the archive carries one of its content, which reading checks.
 FILES = {
@@ -56,29 +54,20 @@ FILES = {
 
 
 @contextmanager
-def _open_images(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...]]]:
+def _open_images(path: Path) -> Iterator[tuple[BoundedStream, tuple[int, ...]]]:
     """The images of an archive, opened behind the header of their array, and their shape."""
-    try:
-        archive = zipfile.ZipFile(path)
-    except BROKEN as error:
-        raise DataError(f"{path} is not a whole .npz of MPI3D: {error}") from error
-    with archive:
-        if "images.npy" not in archive.namelist():
+    with open_arrays(path) as arrays:
+        if "images" not in arrays:
             raise DataError(f"{path} is not MPI3D: it has no images")
-        with archive.open("images.npy") as stream:
-            yield stream, _shape(stream, path)
+        with arrays.stream("images") as (stream, header):
+            yield stream, _check_shape(header, path)
 
 
-def _shape(stream: IO[bytes], path: Path) -> tuple[int, ...]:
-    """The shape of an array of images, read from its header and checked."""
-    try:
-        old = npy.read_magic(stream) == (1, 0)
-        read = npy.read_array_header_1_0 if old else npy.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
-    except (ValueError, *BROKEN) as error:
-        raise DataError(f"images in {path} is not an array: {error}") from error
+def _check_shape(header: ArrayHeader, path: Path) -> tuple[int, ...]:
+    """The shape of the images, if it is one of MPI3D."""
+    shape, dtype = header.shape, header.dtype
     square = len(shape) == 4 and shape[1] == shape[2] and shape[3] == 3
-    if not square or shape[0] not in GRIDS or dtype != np.uint8 or fortran:
+    if not square or shape[0] not in GRIDS or dtype != np.uint8 or header.fortran:
         raise DataError(
             f"images in {path} must be bytes (1036800, 64, 64, 3), or (460800, 64, 64, 3) for the "
             f"complex shapes, not {dtype} {shape}"
@@ -90,18 +79,9 @@ def _blocks(path: Path) -> Iterator[NDArray[np.uint8]]:
     """The images in order, a block at a time."""
     with _open_images(path) as (stream, (n, *rest)):
         for start in range(0, n, BLOCK):
-            count = min(BLOCK, n - start)
-            yield _block(stream, path, (count, *rest))
-
-
-def _block(stream: IO[bytes], path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    try:
-        content = stream.read(math.prod(shape))
-    except BROKEN as error:
-        raise DataError(f"{path} is damaged: {error}") from error
-    if len(content) != math.prod(shape):
-        raise DataError(f"images in {path} end too early; download it again")
-    return np.frombuffer(content, np.uint8).reshape(shape)
+            shape = (min(BLOCK, n - start), *rest)
+            yield np.frombuffer(stream.read_exactly(math.prod(shape)), np.uint8).reshape(shape)
+        stream.read(1)  # the end, where the archive compares its checksum
 
 
 @dataset(

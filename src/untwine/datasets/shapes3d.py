@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,12 +13,10 @@ from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset, Factors, Pixels
 from untwine.data.files import File, cached_arrays, open_files
+from untwine.data.incoming.tables import hdf5_array, open_hdf5, read_rows
 from untwine.data.pictures import grid_or_table, stream_pictures
 from untwine.errors import DataError
 from untwine.registry import dataset
-
-if TYPE_CHECKING:
-    import h5py
 
 FACTORS = Factors(
     ("floor hue", "wall hue", "object hue", "scale", "shape", "orientation"),
@@ -39,25 +36,6 @@ FILES = (
 )
 
 
-@contextmanager
-def _open(path: Path) -> Iterator[h5py.File]:
-    import h5py
-
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise DataError(f"{path} is not a whole HDF5 file of 3D Shapes: {error}") from error
-    with file:
-        yield file
-
-
-def _array(file: h5py.File, key: str) -> Any:
-    """An array of the file, still on disk."""
-    if key not in file or not hasattr(file[key], "shape"):
-        raise DataError(f"{file.filename} is not 3D Shapes: it has no {key}")
-    return file[key]
-
-
 def _levels(labels: NDArray[np.floating]) -> NDArray[np.int64]:
     """(N, 6) values of the factors to their levels."""
     low, high = np.array(RANGES, dtype=np.float64).T
@@ -72,8 +50,8 @@ def _levels(labels: NDArray[np.floating]) -> NDArray[np.int64]:
 
 def _read_levels(path: Path) -> dict[str, NDArray[Any]]:
     """The levels of every image, and the shape of the images."""
-    with _open(path) as file:
-        images, labels = _array(file, "images"), _array(file, "labels")
+    with open_hdf5(path) as file:
+        images, labels = hdf5_array(file, "images"), hdf5_array(file, "labels")
         square = len(images.shape) == 4 and images.shape[1] == images.shape[2]
         if not square or images.shape[3] != 3 or images.dtype != np.uint8:
             raise DataError(
@@ -86,7 +64,7 @@ def _read_levels(path: Path) -> dict[str, NDArray[Any]]:
                 f"not {labels.dtype} {labels.shape}"
             )
         try:
-            table = _levels(labels[:])
+            table = _levels(read_rows(labels, slice(None), f"labels in {path}"))
         except DataError as error:
             raise DataError(f"{path} is not 3D Shapes: {error}") from None
         return {"levels": table.astype(np.uint8), "shape": np.array(images.shape)}
@@ -94,15 +72,12 @@ def _read_levels(path: Path) -> dict[str, NDArray[Any]]:
 
 def _blocks(path: Path) -> Iterator[NDArray[np.uint8]]:
     """The images in order, in whole chunks of the file, each of which is unpacked once."""
-    with _open(path) as file:
-        images = _array(file, "images")
+    with open_hdf5(path) as file:
+        images = hdf5_array(file, "images")
         chunk = images.chunks[0] if images.chunks else 1
         step = chunk * math.ceil(BLOCK / chunk)
         for start in range(0, len(images), step):
-            try:
-                yield images[start : start + step]
-            except OSError as error:
-                raise DataError(f"{path} is damaged: {error}") from error
+            yield read_rows(images, slice(start, start + step), f"images in {path}")
 
 
 @dataset(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, cast
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset, Factors, Pixels
 from untwine.data.files import File, open_files
+from untwine.data.incoming.bounds import BoundedStream, open_packed
 from untwine.data.pictures import grid_or_table, shrink, stream_pictures
 from untwine.errors import DataError
 from untwine.registry import dataset
@@ -60,31 +59,20 @@ FILES = tuple(
 
 
 @contextmanager
-def _open_matrix(path: Path) -> Iterator[tuple[IO[bytes], np.dtype, tuple[int, ...]]]:
+def _open_matrix(path: Path) -> Iterator[tuple[BoundedStream, np.dtype, tuple[int, ...]]]:
     """A binary matrix opened behind its header, with its type and shape."""
-    with path.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        with cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if packed else raw as stream:
-            magic, dimensions = struct.unpack("<ii", _bytes(stream, 8, path))
-            if magic not in DTYPES or not 1 <= dimensions <= 8:
-                raise DataError(
-                    f"{path} is not a binary matrix of smallNORB: it begins with {magic}, not "
-                    "507333717 (bytes) or 507333716 (whole numbers)"
-                )
-            count = max(3, dimensions)  # at least three sizes are written, the rest of them ones
-            sizes = struct.unpack(f"<{count}i", _bytes(stream, 4 * count, path))
-            yield stream, np.dtype(DTYPES[magic]), sizes[:dimensions]
-
-
-def _bytes(stream: IO[bytes], count: int, path: Path) -> bytes:
-    try:
-        content = stream.read(count)
-    except (EOFError, OSError, zlib.error) as error:
-        raise DataError(f"{path} is damaged or cut short: {error}") from error
-    if len(content) != count:
-        raise DataError(f"{path} ends too early; download it again")
-    return content
+    with open_packed(path) as stream:
+        magic, dimensions = struct.unpack("<ii", stream.read_exactly(8))
+        if magic not in DTYPES or not 1 <= dimensions <= 8:
+            raise DataError(
+                f"{path} is not a binary matrix of smallNORB: it begins with {magic}, not "
+                "507333717 (bytes) or 507333716 (whole numbers)"
+            )
+        count = max(3, dimensions)  # at least three sizes are written, the rest of them ones
+        sizes = struct.unpack(f"<{count}i", stream.read_exactly(4 * count))
+        if min(sizes) < 0:
+            raise DataError(f"{path} has the sizes {sizes}; get it again")
+        yield stream, np.dtype(DTYPES[magic]), sizes[:dimensions]
 
 
 def _numbers(path: Path, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -92,7 +80,7 @@ def _numbers(path: Path, shape: tuple[int, ...]) -> NDArray[np.int64]:
     with _open_matrix(path) as (stream, dtype, actual):
         valid = dtype.kind == "i" and actual == shape
         _expect(path, valid, f"whole numbers {shape}", dtype, actual)
-        content = _bytes(stream, dtype.itemsize * math.prod(shape), path)
+        content = stream.read_exactly(dtype.itemsize * math.prod(shape))
     return np.frombuffer(content, dtype).reshape(shape).astype(np.int64)
 
 
@@ -114,7 +102,7 @@ def _images(path: Path, size: int) -> Iterator[NDArray[np.uint8]]:
     with _open_matrix(path) as (stream, _, (n, *_)):
         for start in range(0, n, BLOCK):
             count = min(BLOCK, n - start)
-            content = _bytes(stream, count * 2 * SIDE * SIDE, path)
+            content = stream.read_exactly(count * 2 * SIDE * SIDE)
             pairs = np.frombuffer(content, np.uint8).reshape(count, 2, SIDE, SIDE)
             yield np.stack([shrink(image, size) for image in pairs[:, 0]])
 

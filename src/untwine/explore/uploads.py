@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,15 +9,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from untwine.data.incoming.pictures import KINDS, decode_picture, turn_upright
 from untwine.errors import DataError, IncompatibleError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 MAX_UPLOAD_PIXELS = 40_000_000
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-KINDS = "a PNG, JPEG, GIF, WebP, BMP or TIFF file"
 
 
 def fit_to_model(content: bytes, shape: torch.Size) -> tuple[Tensor, str]:
@@ -47,40 +45,18 @@ def fit_to_model(content: bytes, shape: torch.Size) -> tuple[Tensor, str]:
 
 def _read_image(content: bytes) -> Image:
     """The first image of a picture file."""
-    from PIL import Image, UnidentifiedImageError
-
     if not content:
         raise DataError(f"the upload is empty; choose {KINDS}")
     try:
-        image = Image.open(io.BytesIO(content), formats=FORMATS)
-        if image.width * image.height > MAX_UPLOAD_PIXELS:
-            raise DataError(_too_large(f"{image.width} × {image.height} pixels"))
-        image.load()
-    except DataError:
-        raise
-    except UnidentifiedImageError:
-        raise DataError(f"the upload is not a picture; choose {KINDS}") from None
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise DataError(_too_large("far more pixels")) from None
-    except Exception as error:  # decoders of damaged files raise almost anything
-        raise DataError(f"the picture is damaged ({error}); choose another") from None
-    return image
-
-
-def _too_large(size: str) -> str:
-    return f"the picture has {size}; choose one of at most {MAX_UPLOAD_PIXELS // 10**6} million"
+        return decode_picture(content, max_pixels=MAX_UPLOAD_PIXELS)
+    except DataError as error:
+        raise DataError(f"the picture {error}") from None
 
 
 def _apply_orientation(image: Image, done: list[str]) -> Image:
     """Turn an image upright as its metadata says."""
-    from PIL import ExifTags, ImageOps
-
-    try:
-        turned = image.getexif().get(ExifTags.Base.Orientation, 1) not in (0, 1)
-        upright = ImageOps.exif_transpose(image)
-    except Exception:  # damaged metadata of an intact picture
-        return image
-    if turned:
+    upright = turn_upright(image)
+    if upright is not image:
         done.append("turned upright")
     return upright
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from untwine.data.incoming.arrays import open_arrays
+from untwine.data.incoming.tables import read_numbers
 from untwine.errors import DataError, UntwineError
 from untwine.registry import Choice
 from untwine.registry import metrics as metric_registry
@@ -54,50 +55,28 @@ def read_rows(
 
 def _holds_both(path: Path) -> bool:
     """Whether one .npz has codes and factors."""
-    if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
+    if path.suffix.lower() != ".npz":
         return False
-    with zipfile.ZipFile(path) as archive:
-        return {"codes.npy", "factors.npy"} <= set(archive.namelist())
+    with open_arrays(path) as arrays:
+        return "codes" in arrays and "factors" in arrays
 
 
 def _read(path: Path, key: str) -> NDArray[Any]:
     """One array of a file, a column of numbers as (N, 1)."""
-    if not path.is_file():
-        raise DataError(f"there is no file at {path}")
-    try:
-        values = _load(path, key)
-    except DataError:
-        raise
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} is not an .npy, .npz or .csv file of plain numbers") from error
+    if path.suffix.lower() in {".csv", ".txt"}:
+        values = read_numbers(path)
+    else:
+        with open_arrays(path) as arrays:
+            name = arrays.names[0] if len(arrays.names) == 1 else key
+            if name not in arrays:
+                names = ", ".join(arrays.names) or "no arrays"
+                raise DataError(f"{path} holds {names}; name one of them {key!r}")
+            values = arrays.map(name)
     if values.ndim not in (1, 2):
         raise DataError(f"{path} has shape {values.shape}; codes and factors are tables (N, D)")
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"{path} must hold real numbers, not {values.dtype}")
     return values[:, None] if values.ndim == 1 else values
-
-
-def _load(path: Path, key: str) -> NDArray[Any]:
-    if path.suffix.lower() in {".csv", ".txt"}:
-        with path.open() as stream:
-            cells = stream.readline().strip().split(",")
-        numbered = cells == [str(i) for i in range(len(cells))] and len(cells) > 1
-        header = numbered or not all(map(_is_number, cells))
-        return np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)
-    loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    if len(loaded.files) == 1:
-        return loaded[loaded.files[0]]
-    if key not in loaded.files:
-        raise DataError(f"{path} holds {', '.join(loaded.files)}; name one of them {key!r}")
-    return loaded[key]
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _same_length(

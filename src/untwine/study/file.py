@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from untwine.data.incoming.bounds import read_text, refuse_unreadable
+from untwine.data.incoming.documents import MAX_CHARACTERS, KeyPath, LineError, read_yaml
 from untwine.data.opening import load_dataset, resolve_dataset
 from untwine.errors import (
     DataError,
@@ -22,7 +23,7 @@ from untwine.errors import (
 )
 from untwine.registry import load_plugin, metrics
 from untwine.schema import format_value, unknown_name
-from untwine.spec import Run, build_model, plan
+from untwine.spec import NUMBER_BOUNDS, Run, build_model, plan
 
 if TYPE_CHECKING:
     from untwine.data.dataset import Dataset
@@ -34,10 +35,10 @@ ENTRIES = (
 )
 PIECES = ("network", "likelihood")
 TRAINING = ("latent", "batch", "steps", "lr", *PIECES)
+MAX_SEEDS = 100_000
+MAX_RUNS = 1_000_000
 PLAIN = re.compile(r"\w[\w .+-]*")  # a name that is safe as a directory's
-MERGE = "tag:yaml.org,2002:merge"
 STAND_IN = "sprites(size=16)"  # on which models are checked where no dataset can be opened
-KeyPath = tuple[str | int, ...]
 Mistake = list[tuple[int, str]]  # lines, and what is wrong there
 
 
@@ -107,45 +108,22 @@ def read_document(source: str | Path) -> Document:
             raise UnknownNameError(unknown_name(kind, str(source), shipped_studies()))
         packed = resources.files("untwine.study").joinpath("studies", f"{source}.yaml")
         return parse(packed.read_text("utf-8"), f"{source}.yaml")
-    return replace(parse(path.read_text("utf-8"), path.name), folder=path.parent)
+    with refuse_unreadable(f"{path.name} is not a text file in UTF-8"):
+        text = read_text(path, MAX_CHARACTERS)
+    return replace(parse(text, path.name), folder=path.parent)
 
 
 def parse(text: str, name: str = "study.yaml") -> Document:
     """The content of a study file with line numbers."""
-    lines: dict[KeyPath, int] = {}
-    twice: Mistake = []
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = None if node is None else _plain(node, (), lines, twice)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ParameterError(f"{name} is not YAML: {error}") from None
-    if twice:
-        raise StudyFileErrors(name, twice)
-    if not isinstance(content, dict):
+        document = read_yaml(text)
+    except LineError as error:
+        raise StudyFileErrors(name, [(error.line, error.sentence)]) from None
+    if document.twice:
+        raise StudyFileErrors(name, document.twice)
+    if not isinstance(document.content, dict):
         raise ParameterError(f"{name} must hold entries such as `models:` and `data:`")
-    return Document(name, content, lines)
-
-
-def _plain(node: yaml.Node, place: KeyPath, lines: dict[KeyPath, int], twice: Mistake) -> Any:
-    """A node as plain Python values; the line of each part is noted."""
-    lines.setdefault(place, node.start_mark.line + 1)
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(child, (*place, i), lines, twice) for i, child in enumerate(node.value)]
-    if isinstance(node, yaml.MappingNode):
-        content: dict[Any, Any] = {}
-        merged = [pair for pair in node.value if pair[0].tag == MERGE]
-        for _, value in merged:  # `<<: *anchor`, which what stands beside it overrides
-            content.update(_plain(value, place, lines, twice))
-        inherited = set(content)
-        for key, value in (pair for pair in node.value if pair not in merged):
-            name = str(key.value)
-            if name in content and name not in inherited:
-                twice.append((key.start_mark.line + 1, f"{name} is there twice"))
-            inherited.discard(name)
-            lines[(*place, name)] = key.start_mark.line + 1
-            content[name] = _plain(value, (*place, name), lines, twice)
-        return content
-    return yaml.SafeLoader("").construct_object(node)
+    return Document(name, document.content, document.lines)
 
 
 def at_scale(document: Document, scale: str) -> Document:
@@ -181,7 +159,9 @@ def expand(document: Document, scale: str = "") -> Study:
     runs = list(_runs(document, good, _seeds(document, wrong), names, wrong))
     examples = content.get("examples", 10_000)
     if type(examples) is not int or examples < 2:
-        wrong.append((document.line("examples"), f"examples must be 2 or more, not {examples!r}"))
+        wrong.append(
+            (document.line("examples"), f"examples must be 2 or more, not {_short(examples)}")
+        )
     if wrong:
         raise StudyFileErrors(document.name, wrong)
     unique = tuple({run.hash: run for run in runs}.values())
@@ -325,13 +305,23 @@ def _openable(data: str) -> None:
 
 def _seeds(document: Document, wrong: Mistake) -> list[int]:
     seeds = document.content.get("seeds", 1)
-    listed = list(range(seeds)) if type(seeds) is int else seeds
-    whole = isinstance(listed, list) and all(type(s) is int and s >= 0 for s in listed)
+    many = type(seeds) is int and seeds > MAX_SEEDS
+    listed = [] if many else list(range(seeds)) if type(seeds) is int else seeds
+    largest = NUMBER_BOUNDS["seed"][1]
+    whole = isinstance(listed, list) and all(type(s) is int and 0 <= s <= largest for s in listed)
     if not whole or not listed:
-        sentence = f"seeds must be how many, or a list of whole numbers from 0, not {seeds!r}"
+        sentence = (
+            f"seeds must be how many (1 to {MAX_SEEDS:,}), or a list of whole numbers from 0, not "
+            f"{_short(seeds)}"
+        )
         wrong.append((document.line("seeds"), sentence))
         return [0]
     return listed
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:56]}..."
 
 
 def _runs(
@@ -342,6 +332,10 @@ def _runs(
     wrong: Mistake,
 ) -> Iterator[Run]:
     """Every run; a setting that cannot be is noted and left out."""
+    if _count_runs(document, max(1, len(datasets)) * len(seeds)) > MAX_RUNS:
+        sentence = f"these lists multiply to more than {MAX_RUNS:,} runs; write shorter ones"
+        wrong.append((document.line("models"), sentence))
+        return
     for model, body in document.content["models"].items():
         training = {**document.content["training"], **body["training"]}
         try:
@@ -362,6 +356,17 @@ def _runs(
             if datasets:
                 wrong += _unmet(document, run, built, opened, names)
             yield from (replace(run, seed=seed) for seed in seeds)
+
+
+def _count_runs(document: Document, each: int) -> int:
+    """How many runs a document has with so many of each setting, counted before any is made."""
+    common, total = document.content["training"], 0
+    for body in document.content["models"].values():
+        lists = {key: value for key, value in body.items() if key not in ("zip", "training")}
+        training = {**common, **body["training"]}
+        columns = [*lists.values(), *training.values(), next(iter(body["zip"].values()), 0)]
+        total += each * math.prod(len(_list(column)) for column in columns)
+    return total
 
 
 def _each_alone(

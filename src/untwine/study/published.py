@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from untwine.data.incoming.tables import read_csv
 from untwine.errors import DataError, ParameterError
 from untwine.study.file import PLAIN, Study
 from untwine.study.folder import StudyFolder, make_folder
@@ -84,14 +84,7 @@ def _check_free(path: Path, name: str) -> None:
 
 
 def _read(file: Path) -> Table:
-    import pandas as pd
-
-    if not file.is_file():
-        raise DataError(f"there is no file at {file}")
-    try:
-        table = pd.read_csv(file, quotechar="'" if _single_quotes(file) else '"')
-    except (ValueError, OSError, pd.errors.ParserError) as error:
-        raise DataError(f"{file} is not a CSV file: {error}") from error
+    table = read_csv(file)
     if {"model", "setting", "data", "seed"} <= set(table.columns):
         return table.assign(**{name: "" for name in ("value", "run") if name not in table})
     needed = {"model_name", "dataset", "model_random_seed"}
@@ -101,14 +94,6 @@ def _read(file: Path) -> Table:
             "`untwine study results --csv` writes"
         )
     return _renamed(table, file)
-
-
-def _single_quotes(file: Path) -> bool:
-    import gzip
-
-    opened = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "rt") as stream:
-        return bool(re.search(r"(?m)(^|,)'[^',\n]*'(,|$)", stream.read(4096)))
 
 
 def _renamed(table: Table, file: Path) -> Table:

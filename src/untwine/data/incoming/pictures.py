@@ -1,0 +1,63 @@
+"""Picture files of the usual formats, decoded within a number of pixels."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from untwine.data.incoming.bounds import describe_error, file_size
+from untwine.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")  # none starts another program
+KINDS = "a PNG, JPEG, GIF, WebP, BMP, TIFF or PPM file"
+MAX_PIXELS = 40_000_000
+MAX_BYTES = 2**28
+
+
+def read_picture_file(path: Path) -> bytes:
+    """The content of a picture file of a plausible size."""
+    if file_size(path) > MAX_BYTES:
+        raise DataError(f"has more than {MAX_BYTES:,} bytes; use a smaller picture")
+    return path.read_bytes()
+
+
+def decode_picture(content: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
+    """The first image of a picture file, decoded; an error says what it is or has.
+
+    Such a sentence begins with a verb, so that the caller can name the file before it.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        image = Image.open(io.BytesIO(content), formats=FORMATS)
+        if image.width * image.height > max_pixels:
+            raise DataError(
+                f"has {image.width} × {image.height} pixels; choose one of at most "
+                f"{max_pixels // 10**6} million"
+            )
+        image.load()
+    except DataError:
+        raise
+    except UnidentifiedImageError:
+        raise DataError(f"is not a picture; choose {KINDS}") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise DataError(
+            f"has far too many pixels; choose one of at most {max_pixels // 10**6} million"
+        ) from None
+    except Exception as error:  # decoders of damaged files raise almost anything
+        raise DataError(f"is damaged ({describe_error(error)}); choose another") from None
+    return image
+
+
+def turn_upright(image: Image) -> Image:
+    """The picture as its metadata says it is held; damaged metadata counts as none."""
+    from PIL import ImageOps
+
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:
+        return image

@@ -1,0 +1,155 @@
+"""Tables of other programs: CSV, MATLAB and HDF5."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from untwine.data.incoming.bounds import (
+    READ_CHUNK,
+    check_unpacked,
+    file_size,
+    max_unpacked,
+    read_packed,
+    refuse_unreadable,
+)
+from untwine.errors import DataError
+
+if TYPE_CHECKING:
+    import h5py
+    import pandas as pd
+
+MAX_COLUMNS = 10_000
+SINGLE_QUOTED = re.compile(rb"(^|,)'[^'\n]*'(,|\r?$)", re.MULTILINE)  # a cell
+MATLAB_HEADER = 128  # bytes
+MATLAB_COMPRESSED = 15  # type of an element that is packed with zlib
+HDF5_FILTERS = {1, 2, 3, 4, 32000}  # gzip, shuffle, Fletcher's checksum, szip, LZF
+MAX_HDF5_CHUNK = 2**28  # bytes
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """A table with a header, plain or compressed with gzip, with single or double quotes."""
+    import pandas as pd
+
+    content = read_packed(path)
+    first = content[: content.find(b"\n") + 1 or None]
+    if not first.strip() or first.count(b",") >= MAX_COLUMNS:
+        raise DataError(f"{path} must begin with the names of 1 to {MAX_COLUMNS:,} columns")
+    quote = "'" if SINGLE_QUOTED.search(content[:4096]) else '"'
+    with refuse_unreadable(f"{path} is not a CSV file"):
+        return pd.read_csv(io.BytesIO(content), quotechar=quote, low_memory=False)
+
+
+def read_numbers(path: Path) -> NDArray[np.float64]:
+    """(N, D) numbers of a CSV file, with or without a header."""
+    with refuse_unreadable(f"{path} is not a CSV file of plain numbers"):
+        lines = read_packed(path).decode("utf-8-sig").splitlines()
+        cells = lines[0].strip().split(",") if lines else []
+        if not 1 <= len(cells) <= MAX_COLUMNS:
+            raise DataError(f"{path} must have 1 to {MAX_COLUMNS:,} columns")
+        numbered = cells == [str(i) for i in range(len(cells))] and len(cells) > 1
+        header = numbered or not all(map(_is_number, cells))
+        if len(lines) == int(header):
+            raise DataError(f"{path} has no rows")
+        return np.loadtxt(lines[int(header) :], delimiter=",", ndmin=2)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def read_matlab(content: bytes, name: str, what: str) -> Any:
+    """One variable of a MATLAB file; structures as dictionaries."""
+    from scipy.io import loadmat
+
+    with refuse_unreadable(f"{what} is not a MATLAB file with {name}"):
+        _check_matlab_size(content, what)
+        return loadmat(io.BytesIO(content), variable_names=[name], simplify_cells=True)[name]
+
+
+def _check_matlab_size(content: bytes, what: str) -> None:
+    """Refuse a file whose packed elements would grow too far."""
+    order = ">" if content[126:128] == b"MI" else "<"
+    left, start = max_unpacked(len(content)), MATLAB_HEADER
+    while start + 8 <= len(content):
+        kind, size = struct.unpack_from(f"{order}II", content, start)
+        start += 8
+        if kind == MATLAB_COMPRESSED:
+            left -= _unpacked_size(content[start : start + size], left)
+            if left < 0:
+                raise DataError(f"{what} unpacks to far more than its size; get it again")
+        start += size
+
+
+def _unpacked_size(packed: bytes, most: int) -> int:
+    """How many bytes a zlib stream unpacks to; counting stops beyond the most."""
+    unpacker, total = zlib.decompressobj(), 0
+    while packed and total <= most:
+        total += len(unpacker.decompress(packed, READ_CHUNK))
+        packed = unpacker.unconsumed_tail
+    return total
+
+
+@contextmanager
+def open_hdf5(path: Path) -> Iterator[h5py.File]:
+    """An HDF5 file, read with `hdf5_array` alone."""
+    import h5py
+
+    file_size(path)
+    with refuse_unreadable(f"{path} is not a whole HDF5 file"):
+        file = h5py.File(path, "r")
+    with file:
+        yield file
+
+
+def hdf5_array(file: h5py.File, key: str) -> h5py.Dataset:
+    """An array of the file itself, still on disk; refuse one that lies in another file."""
+    import h5py
+
+    what = f"{key} in {file.filename}"
+    with refuse_unreadable(f"{what} cannot be read"):
+        link = file.get(key, getlink=True)
+        if link is None:
+            raise DataError(f"{file.filename} is another file: it has no {key}")
+        if not isinstance(link, h5py.HardLink):
+            raise DataError(f"{what} is a link to something else; copy the data into the file")
+        values = file[key]
+        if not isinstance(values, h5py.Dataset) or values.shape is None:
+            raise DataError(f"{what} is not an array")
+        if values.external or values.is_virtual:
+            raise DataError(f"{what} lies in another file; copy the data into this one")
+        if values.dtype.kind not in "biuf":
+            raise DataError(f"{what} must hold numbers, not {values.dtype}")
+        _check_storage(values, what)
+        return values
+
+
+def _check_storage(values: h5py.Dataset, what: str) -> None:
+    """Refuse an array that is far larger than its bytes, or packed by a foreign filter."""
+    plan = values.id.get_create_plist()
+    filters = {plan.get_filter(i)[0] for i in range(plan.get_nfilters())}
+    if not filters <= HDF5_FILTERS:
+        raise DataError(f"{what} is packed by a filter that is not read; use gzip")
+    if math.prod(values.chunks or (1,)) * values.dtype.itemsize > MAX_HDF5_CHUNK:
+        raise DataError(f"{what} is stored in pieces of more than {MAX_HDF5_CHUNK:,} bytes")
+    check_unpacked(what, values.id.get_storage_size(), values.size * values.dtype.itemsize)
+
+
+def read_rows(values: h5py.Dataset, rows: slice, what: str) -> NDArray[Any]:
+    """Some rows of an array of an HDF5 file."""
+    with refuse_unreadable(f"{what} is damaged"):
+        return values[rows]
