@@ -433,7 +433,7 @@ def test_odd_arrays_are_refused_in_a_sentence(tmp_path, arrays, sentence):
 
 def test_pickled_arrays_are_not_opened(tmp_path):
     np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match="plain arrays"):
+    with pytest.raises(DataError, match="an array of plain numbers"):
         untwine.dataset(str(tmp_path / "x.npy"))
 
 

@@ -55,9 +55,11 @@ def decode_picture(content: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
 
 def turn_upright(image: Image) -> Image:
     """The picture as its metadata says it is held; damaged metadata counts as none."""
-    from PIL import ImageOps
+    from PIL import ExifTags, ImageOps
 
     try:
+        if image.getexif().get(ExifTags.Base.Orientation, 1) in (0, 1):
+            return image
         return ImageOps.exif_transpose(image)
     except Exception:
         return image
