@@ -34,7 +34,8 @@ def test_generated_tables_and_pages_are_fresh():
     assert done.returncode == 0, done.stdout
 
 
-def test_the_readme_example_runs():
+def test_the_readme_example_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (example,) = python_blocks(README)
     assert len([line for line in example.splitlines() if line.strip()]) <= 10
     names = {}

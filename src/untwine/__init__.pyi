@@ -32,6 +32,8 @@ from .runs.directory import load as load
 from .runs.directory import open_run as open_run
 from .runs.training import run as run
 from .runs.training import train_run as train_run
+from .scoring.codes import codes as codes
+from .scoring.codes import outliers as outliers
 from .scoring.representation import Representation as Representation
 from .scoring.scores import Score as Score
 from .scoring.scores import Scores as Scores

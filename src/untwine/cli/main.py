@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from untwine.cli import catalogue, data, explore, reproduce, score, study, train
+from untwine.cli import catalogue, data, explore, model, reproduce, score, study, train
 from untwine.errors import ParameterError, UntwineError
 from untwine.tools.terminal import say
 
@@ -70,6 +70,9 @@ app.command()(train.train)
 app.command()(score.evaluate)
 app.command(cls=score.Command)(score.score)
 app.command()(score.report)
+for use in (model.encode, model.outliers, model.decode, model.sample, model.reconstruct):
+    app.command()(use)
+app.command()(model.export)
 app.command()(catalogue.cite)
 app.command()(train.runs)
 app.add_typer(study.app, name="study")

@@ -181,7 +181,8 @@ def results(
       untwine study results constrained-vaes-laptop
       untwine study results constrained-vaes-laptop --csv scores.csv
     """
-    from untwine.study.table import format_csv, results_table, write_csv, write_parquet
+    from untwine.study.table import results_table
+    from untwine.tools.tables import format_csv, write_csv, write_parquet
 
     table = results_table(open_study(study, out))
     if csv is not None and str(csv) == "-":

@@ -204,6 +204,7 @@ class Dataset:
     groups: Tensor | None = None  # (N,) the group of each example, for models that share latents
     batch_order: BatchOrdering | None = None  # how batches are drawn; shuffled if None
     evaluation: Dataset | None = None  # what models are scored on, where it is not this itself
+    example_names: Sequence[str] = ()  # of all examples, such as their files, where they have names
     digest: str = ""  # of the files behind it, for data without a version
     name: str = ""  # as a person writes it, where it was opened by name
     preparation: Mapping[str, Any] = field(default_factory=dict[str, Any])

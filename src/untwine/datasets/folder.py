@@ -120,4 +120,9 @@ def folder(
         others = f"the others are {usual[1]}x{usual[0]}; resize all with --set size=64"
         raise _file_errors(root, odd, others)
     stacked = np.stack([pixels for _, pixels in pictures])
-    return Dataset(Pixels(torch.from_numpy(stacked)), digest=content_digest)
+    return Dataset(
+        Pixels(torch.from_numpy(stacked)),
+        example_names=[str(file.relative_to(root)) for file, _ in pictures],
+        preparation={"size": size, "resize": "box", "aspect": "squash", "scale": "bytes / 255"},
+        digest=content_digest,
+    )

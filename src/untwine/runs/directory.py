@@ -21,6 +21,7 @@ from typing import Any
 from untwine.data.dataset import Dataset
 from untwine.data.opening import load_dataset, open_like
 from untwine.errors import DataError, RunError
+from untwine.registry import Choice, datasets
 from untwine.runs.cards import load_from_card, load_model, run_card
 from untwine.runs.states import list_states, state_step
 from untwine.spec import Run
@@ -180,6 +181,38 @@ def load(place: str | Path) -> VAE:
     if not (path / "run.json").exists():
         raise RunError(f"{place} is neither a model folder nor a run: it has no model.json")
     return open_run(path).model
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model and the data it is to be used on."""
+
+    model: VAE
+    open_data: Callable[[], Dataset]
+
+
+def open_trained(name: str, out: str | Path = "runs", data: str | None = None) -> TrainedModel:
+    """A model by the name of its run or by its folder, and the data named or the run's own."""
+    folder = Path(name).expanduser()
+    if (folder / "model.json").exists():
+        model = load_model(folder)
+        return TrainedModel(model, lambda: _data_of_model(model, data))
+    trained = open_run(find_run(name, out), data=data)
+    return TrainedModel(trained.model, trained.open_data)
+
+
+def _data_of_model(model: VAE, place: str | None) -> Dataset:
+    """The data named, prepared as that of the model; a dataset by name needs no place."""
+    assert model.card, "a loaded model has a card"
+    if model.card.data:
+        entry, params = datasets.parse(model.card.data)
+        if place:
+            return open_like(Choice(entry.name, params), place)
+        if "path" not in entry.parameters:
+            return load_dataset(datasets.choose(entry.name, **params))
+    if place is None:
+        raise DataError("a model folder holds no data; name a folder, a file or a dataset")
+    return open_like(Choice(""), place)
 
 
 def data_opener(spec: Run, data: str | Dataset | None) -> Callable[[], Dataset]:

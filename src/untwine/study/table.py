@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,10 +18,7 @@ from untwine.spec import Run
 from untwine.study.folder import StudyFolder, as_folder
 from untwine.study.job import Job, compares_runs, has_codes, read_metric
 from untwine.study.statistics import Table, table_of
-from untwine.tools.files import write_output
 from untwine.tools.terminal import warn
-
-FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # also full-width
 
 
 def results_table(study: StudyFolder | str | Path) -> Table:
@@ -121,50 +117,6 @@ def _numbers(run: Run) -> dict[tuple[str, str], str]:
     own = {("run", name): str(value) for name, value in run.numbers.items() if name != "seed"}
     names = {("run", "network"): run.network.name, ("run", "likelihood"): run.likelihood.name}
     return {**params, **own, **names}
-
-
-def format_csv(table: Table) -> str:
-    """A table as CSV, without formulas."""
-    return disarm(table).to_csv(index=False)
-
-
-def write_csv(table: Table, path: Path) -> None:
-    """Write a table as CSV, without formulas."""
-    write_output(path, format_csv(table).encode("utf-8", "backslashreplace"))
-
-
-def write_parquet(table: Table, path: Path) -> None:
-    """Write a table as Parquet, without formulas."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise DataError("Parquet needs pyarrow; pip install 'untwine[parquet]'") from None
-    content = io.BytesIO()
-    disarm(table).to_parquet(content, index=False)
-    write_output(path, content.getvalue())
-
-
-def disarm(table: Table) -> Table:
-    """The table with an apostrophe before text that a spreadsheet would run as a formula."""
-    columns = [disarm_text(str(name)) for name in table.columns]
-    return table.map(lambda cell: disarm_text(cell) if isinstance(cell, str) else cell).set_axis(
-        columns, axis=1
-    )
-
-
-def disarm_text(text: str) -> str:
-    """Text with an apostrophe before it if a spreadsheet would run it; numbers stay as they are.
-
-    >>> [disarm_text(text) for text in ("=1+1", "-2+cmd", "-2.5", "beta-vae", "'=1")]
-    ["'=1+1", "'-2+cmd", '-2.5', 'beta-vae', "'=1"]
-    """
-    if not text.lstrip().startswith(FORMULA_STARTS) and not text.startswith(("\t", "\r")):
-        return text
-    try:
-        float(text)
-    except ValueError:
-        return f"'{text}"
-    return text
 
 
 def dataset_label(data: Choice) -> str:

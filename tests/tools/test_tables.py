@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from untwine.study.published import read_published
-from untwine.study.table import FORMULA_STARTS, disarm_text, format_csv, write_csv, write_parquet
+from untwine.tools.tables import FORMULA_STARTS, disarm_text, format_csv, write_csv, write_parquet
 
 FORMULA = '=HYPERLINK("http://evil","x")'
 

@@ -1,0 +1,191 @@
+"""The commands that use a trained model: encode, decode, sample, reconstruct, find outliers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from untwine.cli.options import Quiet, Runs
+from untwine.tools.terminal import say, show_path, show_table
+
+if TYPE_CHECKING:
+    from untwine.data.dataset import Dataset
+
+Model = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run, a part of its name, or a model folder.")
+]
+Data = Annotated[
+    str | None,
+    typer.Argument(help="A folder, a file or a dataset; the run's own data by default."),
+]
+Out = Annotated[Path, typer.Option("--out", help="File to write.")]
+RunsDirectory = Annotated[
+    Path, typer.Option("--runs", envvar="UNTWINE_RUNS", help="Directory that holds the runs.")
+]
+Draws = Annotated[int, typer.Option(min=0, help="Samples for the log-likelihood; 0 leaves it out.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of what is drawn.")]
+MAX_IMAGES = 10_000  # decoded at once
+
+
+def encode(
+    run: Model,
+    data: Data = None,
+    out: Out = Path("codes.csv"),
+    draws: Draws = 16,
+    seed: Seed = 0,
+    runs: RunsDirectory = Path("runs"),
+    quiet: Quiet = False,
+) -> None:
+    """Write the code of every example, with its likelihood and error.
+
+    One row per example, in the order of the data: the file name or number, the code (z0, z1, ...),
+    the posterior's deviations (sd0, ...), KL and log-likelihood in nats, the mean squared error of
+    the reconstruction, and the levels of factors. New pictures are resized as the model's own were.
+    .csv, .tsv and .parquet hold all of it, .npz arrays, and .npy the codes alone.
+
+    \b
+    Examples:
+      untwine encode beta-tcvae --out codes.parquet
+      untwine encode beta-tcvae ./new-photos --out codes.csv
+      untwine encode beta-tcvae --out codes.npz && untwine score codes.npz
+    """
+    from untwine.runs.directory import open_trained
+    from untwine.scoring.codes import codes
+    from untwine.scoring.outputs import write_codes
+
+    trained = open_trained(run, runs, data)
+    table = codes(trained.model, trained.open_data(), draws=draws, seed=seed, quiet=quiet)
+    write_codes(table, out)
+    show_path(out)
+
+
+def outliers(
+    run: Model,
+    data: Data = None,
+    count: Annotated[int, typer.Option(min=1, help="Number of examples to list.")] = 10,
+    out: Annotated[Path | None, typer.Option("--out", help="Write all examples here.")] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Samples for the log-likelihood.")] = 16,
+    seed: Seed = 0,
+    runs: RunsDirectory = Path("runs"),
+    quiet: Quiet = False,
+) -> None:
+    """List the examples that the model finds least likely.
+
+    \b
+    Examples:
+      untwine outliers beta-tcvae
+      untwine outliers beta-tcvae ./new-photos --count 20 --out by-likelihood.csv
+    """
+    from untwine.runs.directory import open_trained
+    from untwine.scoring.codes import outliers as find_outliers
+    from untwine.scoring.outputs import write_codes
+
+    trained = open_trained(run, runs, data)
+    table = find_outliers(trained.model, trained.open_data(), draws=draws, seed=seed, quiet=quiet)
+    columns = ["example", "log_likelihood", "kl", "error"]
+    rows = table[columns].head(count).itertuples(index=False)
+    show_table(columns, [[str(name), *(f"{value:.4g}" for value in rest)] for name, *rest in rows])
+    if out is not None:
+        write_codes(table, out)
+        say(f"all {len(table):,} examples: {out}")
+
+
+def decode(
+    run: Model,
+    codes: Annotated[Path, typer.Argument(help="(N, D) codes: .npy, .npz or .csv of numbers.")],
+    out: Out = Path("decoded.npy"),
+    runs: RunsDirectory = Path("runs"),
+) -> None:
+    """Decode codes into images or vectors: .npy, .png (one picture), .csv, or a folder of PNGs.
+
+    \b
+    Example:
+      untwine decode beta-tcvae codes.npz --out pictures
+    """
+    import numpy as np
+    import torch
+
+    from untwine.errors import DataError
+    from untwine.runs.directory import open_trained
+    from untwine.scoring.outputs import write_examples
+    from untwine.scoring.rows import read_rows
+
+    model = open_trained(run, runs).model
+    with np.errstate(over="ignore"):
+        values = torch.from_numpy(np.array(read_rows(codes).codes, np.float32))
+    width = model.mapping.out_features
+    if values.shape[1] != width:
+        raise DataError(f"{codes} has {values.shape[1]} columns; codes of this model have {width}")
+    if not values.isfinite().all():
+        raise DataError(f"{codes} holds NaN or infinity; decode finite codes")
+    if len(values) > MAX_IMAGES:
+        raise DataError(f"{codes} has {len(values):,} rows; decode at most {MAX_IMAGES:,} at once")
+    write_examples(model.decode(values).numpy(), [f"{i:05d}" for i in range(len(values))], out)
+    show_path(out)
+
+
+def sample(
+    run: Model,
+    count: Annotated[int, typer.Option(min=1, max=MAX_IMAGES, help="Number of samples.")] = 64,
+    out: Out = Path("samples.png"),
+    seed: Seed = 0,
+    runs: RunsDirectory = Path("runs"),
+) -> None:
+    """Draw samples from a model: .npy, .png (one picture), .csv, or a folder of PNGs.
+
+    \b
+    Example:
+      untwine sample beta-tcvae --count 16 --out samples.png
+    """
+    from untwine.runs.directory import open_trained
+    from untwine.scoring.outputs import write_examples
+
+    drawn = open_trained(run, runs).model.sample(count, seed=seed)
+    write_examples(drawn.numpy(), [f"{i:05d}" for i in range(count)], out)
+    show_path(out)
+
+
+def reconstruct(
+    run: Model,
+    data: Data = None,
+    count: Annotated[
+        int, typer.Option(min=1, max=MAX_IMAGES, help="Number of examples, from the first on.")
+    ] = 64,
+    out: Out = Path("reconstructions.png"),
+    runs: RunsDirectory = Path("runs"),
+) -> None:
+    """Encode and decode examples: .npy, .png (one picture), .csv, or a folder of PNGs.
+
+    \b
+    Example:
+      untwine reconstruct beta-tcvae ./new-photos --out reconstructions
+    """
+    from untwine.runs.directory import open_trained
+    from untwine.scoring.outputs import write_examples
+
+    trained = open_trained(run, runs, data)
+    examples = trained.open_data()
+    index = list(range(min(count, len(examples))))
+    images = trained.model.reconstruct(examples.take_repeatably(index))
+    write_examples(images.numpy(), _example_names(examples, index), out)
+    show_path(out)
+
+
+def _example_names(data: "Dataset", index: list[int]) -> list[str]:
+    return [data.example_names[i] if data.example_names else f"{i:05d}" for i in index]
+
+
+def export(
+    run: Annotated[str, typer.Argument(help="A run, or a part of its name.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write the model to.")],
+    out: Runs = Path("runs"),
+) -> None:
+    """Write a run's model to a folder that untwine.load reads on any machine, without data.
+
+    \b
+    Example:
+      untwine export beta-tcvae ./model
+    """
+    from untwine.runs.directory import open_trained
+
+    show_path(open_trained(run, out).model.save(folder))

@@ -1,0 +1,144 @@
+"""The codes of a whole dataset as a table, and what else the model says of each example."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from untwine.data.dataset import Dataset
+from untwine.distributions import Gaussian
+from untwine.errors import IncompatibleError, ParameterError
+from untwine.latents import code_layout
+from untwine.records import Inference
+from untwine.tools.compute import derive_seed, seeded
+from untwine.tools.progress import progress
+from untwine.vae import VAE
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+CHUNK = 256  # examples encoded at a time
+Columns = dict[str, NDArray[np.floating]]
+
+
+def codes(
+    model: VAE, data: Dataset, *, draws: int = 16, seed: int = 0, quiet: bool = True
+) -> DataFrame:
+    """A table with a row per example, in the order of the data.
+
+    Its columns: `example` (the name of its file, or its number), the code `z0`, `z1`, ..., the
+    deviations of the posterior `sd0`, `sd1`, ... where it is Gaussian, `kl` and `log_likelihood` in
+    nats, `error` (mean squared error of the reconstruction), and the level of each factor.
+    Models whose examples share latents have no `kl` and no `log_likelihood`.
+
+    Args:
+        model: a trained model.
+        data: what to encode.
+        draws: samples from the posterior for the log-likelihood; 0 leaves it out.
+        seed: of these samples.
+        quiet: hide the progress bar.
+
+    >>> import untwine
+    >>> data = untwine.from_arrays(np.zeros((3, 8, 8)))
+    >>> table = codes(untwine.build("vae", data, latent=2, network="mlp"), data)
+    >>> list(table.columns)
+    ['example', 'z0', 'z1', 'sd0', 'sd1', 'kl', 'log_likelihood', 'error']
+    """
+    import pandas as pd
+
+    if draws < 0:
+        raise ParameterError(f"draws must be at least 0, not {draws}")
+    measure = _measure_of(model, draws)
+    parts: list[Columns] = []
+    with progress(len(data), "encoding", quiet=quiet) as show:
+        for start in range(0, len(data), CHUNK):
+            index = np.arange(start, min(start + CHUNK, len(data)))
+            with seeded(derive_seed(seed, start)):
+                parts.append(measure(data.take_repeatably(index)))
+            show(start + len(index), "")
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    names = data.example_names or range(len(data))
+    return pd.DataFrame({"example": list(names), **columns, **_levels(data)})
+
+
+def outliers(
+    model: VAE, data: Dataset, *, draws: int = 16, seed: int = 0, quiet: bool = True
+) -> DataFrame:
+    """The table of `codes`, the least likely example first.
+
+    Examples are ordered by their log-likelihood, which finds what a model has not learned; the
+    error of a reconstruction is large for any rich picture.
+    """
+    table = codes(model, data, draws=max(1, draws), seed=seed, quiet=quiet)
+    if "log_likelihood" not in table:
+        raise IncompatibleError(
+            "the examples of a batch share latents of this model, so they have no likelihoods of "
+            "their own; use another model to find outliers"
+        )
+    return table.sort_values("log_likelihood", kind="stable").reset_index(drop=True)
+
+
+def _measure_of(model: VAE, draws: int) -> Callable[[Tensor], Columns]:
+    """A function from examples to the columns of their rows."""
+    shares = bool(code_layout(model).shared)
+
+    @torch.no_grad()
+    def measure(x: Tensor) -> Columns:
+        inferred = model.infer_means(x)
+        w = model.map_latents(inferred.z)
+        error = (model.decode(w) - model.as_batch(x).x).square().flatten(1).mean(1)
+        columns = _numbered("z", w) | _numbered("sd", _deviations(inferred))
+        if not shares:
+            kl = torch.stack([latent.kl for latent in inferred.latents.values()]).sum(0)
+            columns["kl"] = _numpy(kl)
+            if draws and (likelihood := _log_likelihood(model, x, draws)) is not None:
+                columns["log_likelihood"] = _numpy(likelihood)
+        return columns | {"error": _numpy(error)}
+
+    return measure
+
+
+def _log_likelihood(model: VAE, x: Tensor, draws: int) -> Tensor | None:
+    """(B,) log p(x), or None for a model whose samples have no density."""
+    try:
+        return model.log_weights(x, draws).logsumexp(1) - math.log(draws)
+    except IncompatibleError:
+        return None
+
+
+def _deviations(inferred: Inference) -> Tensor | None:
+    """(B, D) deviations of the posterior; None where it is not Gaussian."""
+    parts = [latent for latent in inferred.latents.values() if latent.feeds_decoder]
+    deviations = [
+        latent.draw.q.variance.sqrt() if latent.rows is None else None
+        for latent in parts
+        if isinstance(latent.draw.q, Gaussian)
+    ]
+    if len(deviations) < len(parts) or any(value is None for value in deviations):
+        return None
+    return torch.cat([value for value in deviations if value is not None], -1)
+
+
+def _numbered(prefix: str, values: Tensor | None) -> Columns:
+    """(B, D) values as columns `prefix0`, `prefix1`, ..."""
+    if values is None:
+        return {}
+    return {f"{prefix}{d}": column for d, column in enumerate(_numpy(values).T)}
+
+
+def _numpy(values: Tensor) -> NDArray[np.floating]:
+    return values.cpu().numpy()
+
+
+def _levels(data: Dataset) -> Mapping[str, NDArray[np.int64]]:
+    """The levels of each factor, by its name."""
+    if data.factors is None:
+        return {}
+    levels = data.factors.levels_at(np.arange(len(data)))
+    return dict(zip(data.factors.names, levels.T, strict=True))

@@ -1,0 +1,99 @@
+"""Codes and images as files for other programs; the ending of the file decides how."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from untwine.errors import DataError
+from untwine.tools.files import write_output
+from untwine.tools.images import encode_png, image_grid, join_tiles, to_bytes
+from untwine.tools.tables import disarm, write_csv, write_parquet
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Floats = NDArray[np.floating]
+
+
+def write_codes(table: DataFrame, path: Path) -> None:
+    """Write a table of codes; the ending of the file decides how.
+
+    .csv, .tsv and .parquet hold all columns. .npy holds the codes alone, (N, D). .npz holds the
+    arrays `codes`, `deviations`, `kl`, `log_likelihood`, `error`, `factors` and `examples`.
+    """
+    writers: dict[str, Callable[[DataFrame, Path], None]] = {
+        ".csv": write_csv,
+        ".tsv": lambda table, path: write_output(
+            path, disarm(table).to_csv(index=False, sep="\t").encode("utf-8", "backslashreplace")
+        ),
+        ".parquet": write_parquet,
+        ".npy": lambda table, path: write_output(path, _npy(_block(table, "z"))),
+        ".npz": lambda table, path: write_output(path, _npz(table)),
+    }
+    if path.suffix.lower() not in writers:
+        raise DataError(f"{path} must end in {', '.join(writers)}")
+    writers[path.suffix.lower()](table, path)
+
+
+def _block(table: DataFrame, prefix: str) -> NDArray[np.floating]:
+    """(N, D) the columns `prefix0`, `prefix1`, ..."""
+    names = [name for name in table.columns if str(name).removeprefix(prefix).isdigit()]
+    return table[[name for name in names if str(name).startswith(prefix)]].to_numpy()
+
+
+def _npy(values: NDArray[np.floating]) -> bytes:
+    content = io.BytesIO()
+    np.save(content, values)
+    return content.getvalue()
+
+
+def _npz(table: DataFrame) -> bytes:
+    singles = [name for name in ("kl", "log_likelihood", "error") if name in table]
+    factors = table.iloc[:, list(table.columns).index("error") + 1 :]
+    arrays = {
+        "codes": _block(table, "z"),
+        "deviations": _block(table, "sd"),
+        **{name: table[name].to_numpy() for name in singles},
+        "examples": table["example"].to_numpy(dtype=str),
+    }
+    if len(factors.columns):
+        arrays["factors"] = factors.to_numpy(dtype=np.int64)
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    return content.getvalue()
+
+
+def write_examples(examples: Floats, names: Sequence[str], path: Path) -> None:
+    """Write (N, *shape) images or vectors.
+
+    .npy holds them as they are, .png all images as one picture, and .csv a row for each vector. A
+    path without an ending is a folder, which gets one PNG for each image, named after `names`.
+    """
+    ending, is_image = path.suffix.lower(), examples.ndim == 4
+    if ending == ".npy":
+        write_output(path, _npy(examples))
+    elif ending == ".png" and is_image:
+        columns = math.ceil(math.sqrt(len(examples)))
+        padded = np.zeros((-(-len(examples) // columns) * columns, *examples.shape[1:]))
+        padded[: len(examples)] = examples
+        grid = padded.reshape(-1, columns, *examples.shape[1:])
+        write_output(path, encode_png(image_grid(grid)))
+    elif ending == ".csv" and not is_image:
+        import pandas as pd
+
+        write_csv(pd.DataFrame({"example": list(names)}).join(pd.DataFrame(examples)), path)
+    elif not ending and is_image:
+        path.mkdir(parents=True, exist_ok=True)
+        for image, name in zip(to_bytes(examples), names, strict=True):
+            file = path / f"{Path(name).stem}.png"
+            write_output(file, encode_png(join_tiles(image[None, None])))
+    else:
+        kinds = ".npy, .png or a folder" if is_image else ".npy or .csv"
+        raise DataError(f"{path} cannot hold {'images' if is_image else 'vectors'}; use {kinds}")

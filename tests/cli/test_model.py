@@ -1,0 +1,150 @@
+"""The whole way of a model: photos, run, codes, outliers, model folder, without the photos."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import untwine
+from untwine.cli.main import app
+from untwine.data import opening
+from untwine.errors import DataError, RunError
+
+
+@pytest.fixture(scope="module")
+def way(tmp_path_factory):
+    """A run trained on a folder of photos, which is then moved away."""
+    place = tmp_path_factory.mktemp("way")
+    rng = np.random.default_rng(0)
+    (place / "photos").mkdir()
+    for number in range(30):
+        disc = np.hypot(*np.mgrid[-6:6, -6:6]) < 2 + 3 * rng.random()
+        Image.fromarray((disc * 255).astype(np.uint8)).save(place / "photos" / f"{number:02d}.png")
+    run = untwine.train_run(
+        *("vae", str(place / "photos"), place / "runs"),
+        **{"size": 8, "network": "mlp", "width": 32, "latent": 2, "steps": 300, "batch": 10},
+        **{"lr": 1e-2, "quiet": True},
+    )
+    (place / "photos").rename(place / "album")
+    opening._LOADED.clear()
+    Image.fromarray(rng.integers(0, 256, (12, 12)).astype(np.uint8)).save(place / "album/noise.png")
+    return place, run
+
+
+def call(*words, code=0):
+    result = CliRunner().invoke(app, list(map(str, words)))
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_codes_of_new_photos_are_written_with_their_file_names(way, tmp_path):
+    place, run = way
+    call("encode", run.path, place / "album", "--out", tmp_path / "codes.csv", "-q")
+    table = pd.read_csv(tmp_path / "codes.csv")
+    expected = ["example", "z0", "z1", "sd0", "sd1", "kl", "log_likelihood", "error"]
+    assert list(table.columns) == expected and len(table) == 31
+    assert table["example"].tolist()[0] == "00.png" and "noise.png" in set(table["example"])
+    data = untwine.dataset(str(place / "album"), size=8)
+    codes = run.model.encode(data.take(range(31))).numpy()
+    assert np.allclose(table[["z0", "z1"]], codes, atol=1e-5)
+
+
+def test_the_planted_outlier_is_the_least_likely(way, tmp_path):
+    place, run = way
+    shown = call("outliers", run.path, place / "album", "--count", 3, "-q")
+    assert shown.splitlines()[1].startswith("noise.png")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".npy", ".npz"])
+def test_every_form_holds_the_same_codes(way, tmp_path, ending):
+    place, run = way
+    file = tmp_path / f"codes{ending}"
+    call("encode", run.path, place / "album", "--out", file, "--draws", 0, "-q")
+    readers = {
+        ".csv": lambda: pd.read_csv(file)[["z0", "z1"]],
+        ".tsv": lambda: pd.read_csv(file, sep="\t")[["z0", "z1"]],
+        ".parquet": lambda: pd.read_parquet(file)[["z0", "z1"]],
+        ".npy": lambda: np.load(file),
+        ".npz": lambda: np.load(file)["codes"],
+    }
+    data = untwine.dataset(str(place / "album"), size=8)
+    assert np.allclose(readers[ending](), run.model.encode(data.take(range(31))), atol=1e-5)
+
+
+def test_a_model_folder_is_used_like_a_run(way, tmp_path):
+    place, run = way
+    call("export", run.path, tmp_path / "model")
+    for name in (run.path, tmp_path / "model"):
+        call("encode", name, place / "album", "--out", tmp_path / "codes.npz", "-q")
+        call("decode", name, tmp_path / "codes.npz", "--out", tmp_path / "decoded.npy")
+        call("sample", name, "--count", 5, "--out", tmp_path / "samples.png")
+        call("reconstruct", name, place / "album", "--out", tmp_path / "pictures")
+    assert np.load(tmp_path / "decoded.npy").shape == (31, 1, 8, 8)
+    with Image.open(tmp_path / "samples.png") as picture:
+        assert picture.size == (28, 18)
+    assert len(list((tmp_path / "pictures").iterdir())) == 31
+    assert (tmp_path / "pictures" / "noise.png").exists()
+
+
+def test_codes_are_those_that_are_scored():
+    data = untwine.from_arrays(
+        np.random.default_rng(0).random((60, 4, 4)), np.arange(60)[:, None] % 4
+    )
+    model = untwine.build("vae", data, network="mlp", **{"mlp.width": 16})
+    untwine.fit(model, data, steps=20, batch=8, quiet=True)
+    table = untwine.codes(model, data)
+    representation = untwine.Representation(model, data, n_examples=30)
+    columns = [f"z{d}" for d in range(10)]
+    rows = table.iloc[representation.index]
+    assert np.allclose(rows[columns], representation.codes, atol=1e-6)
+    assert (rows["factor 1"].to_numpy()[:, None] == representation.factors).all()
+
+
+def test_without_the_data_the_sentence_says_what_to_name(way, tmp_path):
+    _, run = way
+    with pytest.raises(DataError, match="--data"):
+        call("encode", run.path, "--out", tmp_path / "codes.csv")
+    call("export", run.path, tmp_path / "model")
+    with pytest.raises(DataError, match="name a folder"):
+        call("encode", tmp_path / "model", "--out", tmp_path / "codes.csv")
+    assert not (tmp_path / "codes.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "sentence"),
+    [
+        (["encode", "nothing"], RunError, "no run"),
+        (["encode", "{run}", "{album}", "--out", "codes.xlsx"], DataError, "must end in"),
+        (["decode", "{run}", "{bad}"], DataError, "3 columns"),
+        (["sample", "{run}", "--out", "samples.csv"], DataError, "cannot hold images"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(way, tmp_path, words, error, sentence, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place, run = way
+    np.save(tmp_path / "bad.npy", np.zeros((2, 3)))
+    known = {"run": run.path, "album": place / "album", "bad": tmp_path / "bad.npy"}
+    with pytest.raises(error, match=sentence):
+        call(*[word.format(**known) for word in words])
+
+
+def test_a_loaded_model_needs_nothing_but_torch_and_numpy(way, tmp_path):
+    _, run = way
+    run.model.save(tmp_path / "model")
+    script = (
+        "import sys, numpy, torch, untwine\n"
+        "for name in ('pandas', 'scipy', 'sklearn', 'numba', 'matplotlib', 'h5py', 'PIL'):\n"
+        "    sys.modules[name] = None\n"
+        f"model = untwine.load({str(tmp_path / 'model')!r})\n"
+        "print(tuple(model.encode(torch.rand(3, 1, 8, 8)).shape), tuple(model.sample(2).shape))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "(3, 2) (2, 1, 8, 8)"
