@@ -242,3 +242,94 @@ def test_the_proportions_of_two_gaussians_are_learned(share, seed):
     x = data.take(list(range(100)))
     right = model.assign(x)[x[:, 0].argmax()]
     assert model.mapping.proportions()[0][right].item() == pytest.approx(share, abs=0.1)
+
+
+def lines(k, latent=None, learned=False, boundary="bias", c1=1.0, c2=0.2, eta=1e-6):
+    away = partial(push, c1=c1, c2=c2, eta=eta)
+    sizes = Sizes(torch.Size((2,)), latent=latent or k)
+    options = {"lines": True, "boundary": boundary}
+    return Clusters(sizes, clusters=(2,) * k, learned=learned, away=away, **options).double()
+
+
+def test_each_of_the_first_latents_is_split_by_itself():
+    y, one = normal(500, 5), mapping(2, latent=1, c1=1.0)
+    w, extras = lines(3, latent=5)(y)
+    for d in range(3):
+        assert torch.equal(w[:, d : d + 1], one(y[:, d : d + 1])[0])
+    assert torch.equal(w[:, 3:], y[:, 3:])
+    code = (y[:, :3] < 0).long() @ torch.tensor([4, 2, 1])
+    assert torch.equal(extras["cluster"].argmax(-1), code)
+
+
+def test_two_to_the_k_clusters_are_equally_likely():
+    shares = lines(4)(normal(100_000, 4))[1]["cluster"].mean(0)
+    assert torch.allclose(shares, torch.full((16,), 1 / 16).double(), atol=4e-3)
+    assert [p.tolist() for p in lines(4).proportions()] == [[0.5, 0.5]] * 4
+
+
+def point(y):
+    return torch.tensor([[y, 0.0, 0.0]], dtype=torch.float64)
+
+
+def moved(t, **options):
+    """One latent of three that is split at t."""
+    g = lines(1, latent=3, learned=True, boundary="moved", **options)
+    share = torch.tensor((t + 4) / 8, dtype=torch.float64)
+    g.planes[0].b.data.fill_(share.logit().item())
+    return g
+
+
+@given(st.floats(-3.5, 3.5))
+def test_a_moved_boundary_has_the_normal_share_and_leaves_points_where_they_are(t):
+    g = moved(t, c1=0.0)
+    y = normal(200, 3)
+    w, extras = g(y)
+    assert torch.equal(w, y)
+    assert torch.equal(extras["cluster"][:, 0] == 1, y[:, 0] >= g.planes[0].cut())
+    expected = torch.special.ndtr(torch.tensor([-t, t], dtype=torch.float64))
+    assert torch.allclose(g.proportions()[0], expected, atol=1e-9)
+
+
+@given(st.floats(-3, 3), st.floats(-3, 3))
+def test_points_are_pushed_away_from_a_moved_boundary(t, y):
+    w = moved(t, c1=5.0, c2=0.5, eta=1e-12)(point(y))[0]
+    expected = y + 5 * math.copysign(math.sqrt(abs(y - t)), y - t)
+    assert w[0, 0].item() == pytest.approx(expected, abs=2e-5)
+
+
+@given(st.floats(-3, 3), st.sampled_from([-1e-12, 0.0, 1e-12]))
+def test_the_split_at_a_moved_boundary_is_continuous(t, step):
+    g = moved(t)
+    at_cut = g.planes[0].cut().item()
+    w = g(point(at_cut + step))[0]
+    assert w[0, 0].item() == pytest.approx(at_cut, abs=1e-6)
+
+
+def test_the_gradient_of_a_moved_boundary():
+    """dw/dt = −c₁c₂(|y − t| + η)^(c₂−1) on both sides, and dt/db = 8 s(1 − s)."""
+    g = moved(0.5, c1=5.0, c2=0.5, eta=1e-3)
+    s = (0.5 + 4) / 8
+    for y in (-1.0, 0.2, 2.0):
+        g.zero_grad()
+        g(point(y))[0][0, 0].backward()
+        slope = -5 * 0.5 * (abs(y - 0.5) + 1e-3) ** -0.5
+        assert g.planes[0].b.grad.item() == pytest.approx(slope * 8 * s * (1 - s), rel=1e-9)
+
+
+def test_a_bias_on_the_first_of_many_latents_gives_the_normal_share():
+    g = lines(1, latent=50, learned=True, c2=0.5)
+    g.planes[0].b.data.fill_(0.3)
+    assert g.proportions()[0][0].item() == pytest.approx(0.6179114, abs=1e-7)
+    one = mapping(2, latent=1, learned=True)
+    one.planes[0].b.data.fill_(0.3)
+    assert torch.equal(g(normal(9, 50))[1]["cluster"], one(normal(9, 50)[:, :1])[1]["cluster"])
+
+
+def test_the_split_of_lines_by_name(tiny):
+    build = partial(untwine.build, "intel-clusters", tiny, network="mlp(width=8)", split="lines")
+    model = build(latent=50, clusters=(2,), learned=True, boundary="moved", c2=0.5)
+    assert "mapping.planes.0.b" in model.state_dict()
+    with pytest.raises(ParameterError, match="must be 2 for each latent"):
+        build(clusters=(10,))
+    with pytest.raises(IncompatibleError, match="needs 3 latents to split, not 2"):
+        build(latent=2, clusters=(2, 2, 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ from untwine.slots import Extras, Mapping
 from untwine.vae import Recipe
 
 Push = Callable[[Tensor], Tensor]
+Boundary = Literal["bias", "moved"]
+REACH = 4.0  # how far from 0 a moved boundary can go, in standard deviations of the prior
 
 
 def push(distance: Tensor, c1: float, c2: float, eta: float) -> Tensor:
@@ -83,45 +85,71 @@ class Sectors(nn.Module):
 
 
 class Halves(nn.Module):
-    """w = y' + c₁ sign(y')|y'|^c₂ on a line, y' = y + b; the positive half comes first."""
+    """A line cut at t, whose halves are pushed apart; the upper one comes first.
+
+    With a bias the line is moved so that it is cut at 0: w = y' + c₁ sign(y')|y'|^c₂, y' = y + b,
+    t = −b. With a moved boundary the points stay: w = y + c₁ sign(y − t)|y − t|^c₂,
+    t = 8 sigmoid(b) − 4.
+    """
 
     b: Tensor  # (1,)
     width = 1
 
-    def __init__(self, learned: bool, away: Push) -> None:
+    def __init__(self, learned: bool, boundary: Boundary, away: Push) -> None:
         super().__init__()
         _register(self, "b", torch.zeros(1), learned)
+        self.boundary: Boundary = boundary
         self.push = away
 
+    def cut(self) -> Tensor:
+        """(1,) t, where the line is cut."""
+        return -self.b if self.boundary == "bias" else 2 * REACH * self.b.sigmoid() - REACH
+
     def proportions(self) -> Tensor:
-        return torch.special.ndtr(torch.cat([self.b, -self.b]))
+        t = self.cut()
+        return torch.special.ndtr(torch.cat([-t, t]))
 
     def forward(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Points y (B, 1) to w (B, 1) and the index (B,) of their half."""
-        y = y + self.b
-        return y + y.sign() * self.push(y.abs()), (y < 0).long().squeeze(-1)
+        beyond = y - self.cut()
+        start = beyond if self.boundary == "bias" else y
+        return start + beyond.sign() * self.push(beyond.abs()), (beyond < 0).long().squeeze(-1)
 
 
 Plane = Sectors | Halves
 
 
 class Clusters(Mapping):
-    """Sectors in the first planes (y₁, y₂), (y₃, y₄), …; other latents stay as they are.
+    """Sectors in the first planes (y₁, y₂), (y₃, y₄), …, or halves of the first latents.
 
-    Reports `cluster` (B, ΠK), one-hot, with the last plane varying fastest. Refuses more planes
-    than the latents suffice for.
+    Other latents stay as they are. Reports `cluster` (B, ΠK), one-hot, with the last plane varying
+    fastest. Refuses more planes or lines than the latents suffice for.
     """
 
-    def __init__(self, sizes: Sizes, clusters: tuple[int, ...], learned: bool, away: Push) -> None:
+    def __init__(
+        self,
+        sizes: Sizes,
+        clusters: tuple[int, ...],
+        learned: bool,
+        away: Push,
+        *,
+        lines: bool = False,
+        boundary: Boundary = "bias",
+    ) -> None:
         super().__init__()
-        line = sizes.latent == 1 and clusters == (2,)
-        if not line and sizes.latent < 2 * len(clusters):
+        lines = lines or (sizes.latent == 1 and clusters == (2,))
+        if sizes.latent < len(clusters) * (1 if lines else 2):
             raise IncompatibleError(
-                f"intel-clusters needs 2 latents for each of the planes {clusters}, not "
+                f"intel-clusters needs {len(clusters)} latents to split, not {sizes.latent} in all"
+                if lines
+                else f"intel-clusters needs 2 latents for each of the planes {clusters}, not "
                 f"{sizes.latent} in all; a single latent can have clusters (2,)"
             )
         self.out_features, self.clusters = sizes.latent, clusters
-        planes = [Halves(learned, away)] if line else [Sectors(k, learned, away) for k in clusters]
+        planes = [
+            Halves(learned, boundary, away) if lines else Sectors(k, learned, away)
+            for k in clusters
+        ]
         self.widths = [plane.width for plane in planes]
         self.planes = nn.ModuleList(planes)
 
@@ -154,6 +182,8 @@ def intel_clusters(
     c1: NonNegative = 5.0,
     c2: Positive = 0.2,
     eta: Positive = 1e-6,
+    split: Literal["planes", "lines"] = "planes",
+    boundary: Boundary = "bias",
 ) -> Recipe:
     """Split the code into clusters with gaps between them (Miao et al., 2022).
 
@@ -162,21 +192,42 @@ def intel_clusters(
     The plane of the first two latents is cut into K sectors; r(y) is the direction in which the
     point's sector lies and dis(y) the distance to its boundary. dis^c₂ is smoothed to
     (dis + η)^c₂ − η^c₂, whose slope at the boundary is finite. Two sectors split the first latent;
-    a single latent takes clusters (2,) and g(y) = y + c₁ sign(y)|y|^c₂. With `learned`, sector k
-    has the angle 2π softmax(u)_k, and a single latent is moved by a bias b before it is split;
-    `model.mapping.proportions()` reads them and `model.assign` gives the sector of an example. On
-    two Gaussians the bias finds the proportions in a few thousand steps; the angles hardly move.
-    Refuses planes for which there are no latents.
+    a single latent takes clusters (2,) and g(y) = y + c₁ sign(y)|y|^c₂. With `split` lines each of
+    the first k latents is split in this way, which makes 2^k clusters, as in the authors' code for
+    images. With `learned`, sector k has the angle 2π softmax(u)_k, and a line is moved by a bias b
+    before it is split, or its boundary t = 8 sigmoid(b) − 4 is moved instead, as in the authors'
+    code; `model.mapping.proportions()` reads them and `model.assign` gives the sector of an
+    example. On two Gaussians the bias finds the proportions in a few thousand steps; the angles
+    hardly move. Refuses planes for which there are no latents.
 
     Args:
-        clusters: sectors of each plane (y₁, y₂), (y₃, y₄), …; their product is the number of
-            clusters. The paper shows 2 and 3, and does not say how many it takes for digits.
+        clusters: sectors of each plane (y₁, y₂), (y₃, y₄), …, or a 2 for each line; their product
+            is the number of clusters. The paper shows 2 and 3, and does not say how many it takes
+            for digits.
         learned: learn the clusters' proportions instead of equal ones.
-        c1: c₁, how far clusters are pushed; 5 in the paper, 0 is the VAE.
+        c1: c₁, how far clusters are pushed; 5 in the paper, 1 in the authors' code for images, 0 is
+            the VAE.
         c2: c₂, how sharply the boundary parts; 0.2 in the paper, 0.5 in the authors' later code.
         eta: η, the smoothing at the boundary; 0 in the paper.
+        split: planes of two latents each, or single latents (lines), whose clusters are 2 each.
+        boundary: how the split of a line is learned: by a bias on the latent, or by moving the
+            boundary while the latent stays.
     """
     if not clusters:
         raise ParameterError("intel-clusters.clusters must name at least one plane")
+    if split == "lines" and {*clusters} != {2}:
+        raise ParameterError(
+            "intel-clusters.clusters must be 2 for each latent that is split, as in clusters=2,2,2 "
+            f"for eight clusters, not {clusters}"
+        )
     away = partial(push, c1=c1, c2=c2, eta=eta)
-    return Recipe(mapping=partial(Clusters, clusters=clusters, learned=learned, away=away))
+    return Recipe(
+        mapping=partial(
+            Clusters,
+            clusters=clusters,
+            learned=learned,
+            away=away,
+            lines=split == "lines",
+            boundary=boundary,
+        )
+    )
