@@ -254,6 +254,7 @@ def test_scores_of_codes_share_one_encoding_of_each_image(passes, tiny):
         ("reconstructions", 1, 1),
         ("elbos", 1, 1),
         ("samples", 0, 1),
+        ("normal_samples", 0, 1),
     ],
 )
 def test_what_metrics_ask_for_is_computed_once(need, encoded, decoded, passes, tiny):

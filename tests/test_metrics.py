@@ -28,7 +28,7 @@ TRANSFORMS = {
     "monotone": lambda z: np.tanh(z) + 0.1 * z**3,
     "dead": lambda z: np.hstack([z, np.full((len(z), 2), 1.5)]),
 }
-ROW_NEEDS = {"codes", "factors", "test_codes", "test_factors"}
+ROW_NEEDS = {"codes", "factors", "test_codes", "test_factors", "unordered"}
 every_metric = pytest.mark.parametrize("name", NAMES)
 of_codes = pytest.mark.parametrize(
     "name", [n for n in NAMES if {"codes", "factors"} <= set(metric_needs(metrics[n])) <= ROW_NEEDS]

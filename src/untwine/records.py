@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,8 @@ from untwine.errors import IncompatibleError
 from untwine.registry import Choice, likelihoods, models, networks
 
 T = TypeVar("T")
+Sampler = Literal["own", "normal"]
+"""Where codes are drawn from: the model's own prior, or N(0, I)."""
 
 
 class Density(Protocol):

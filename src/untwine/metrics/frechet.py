@@ -23,7 +23,12 @@ Images = NDArray[np.float32]  # (M, C, H, W)
     higher_is_better=False,
     range=(0.0, None),
     unchanged_by=(),
-    variants={"pixels": {"features": "pixels"}},
+    variants={
+        "pixels": {"features": "pixels"},
+        "normal": {"sampler": "normal"},
+        "stretch": {"stretch": True},
+        "normal-stretch": {"sampler": "normal", "stretch": True},
+    },
     slow=True,
 )
 def frechet(
@@ -32,6 +37,8 @@ def frechet(
     factors: ArrayLike | None,
     *,
     features: Literal["classifier", "pixels"] = "classifier",
+    sampler: Literal["own", "normal"] = "own",
+    stretch: bool = False,
     seed: Natural = 0,
 ) -> dict[str, float]:
     """FID's distance (Heusel et al., 2017) on features of a small classifier, or on pixels.
@@ -46,6 +53,11 @@ def frechet(
     `frechet[pixels]` compares the pixels themselves, averaged down to 16 a side, and needs no
     factors (None); vectors (M, D) are compared as they are.
 
+    `frechet[stretch]` brings each sample to full contrast first, its darkest pixel to 0 and its
+    brightest to 1, and leaves the images as they are, as the code of Miao et al., 2022, does; the
+    order of models can depend on it. `frechet[normal]` decodes codes of N(0, I), whatever the
+    model's prior.
+
     The second value is the distance between the two halves of the images: the score of real images,
     half as many.
 
@@ -57,6 +69,9 @@ def frechet(
 
     Args:
         features: of a classifier of the factors, or the pixels.
+        sampler: where the samples of a model come from: its own prior, or N(0, I). Arrays are taken
+            as they are.
+        stretch: bring each sample to full contrast.
         seed: of the classifier's weights and of the order of its training images.
 
     >>> import numpy as np
@@ -65,9 +80,15 @@ def frechet(
     >>> round(scores["distance"], 6), round(scores["real_halves"], 6)
     (9.0, 0.0)
     """
-    from untwine.estimators.classifier import check_images, check_pair, shrink_images
+    from untwine.estimators.classifier import (
+        check_images,
+        check_pair,
+        shrink_images,
+        stretch_images,
+    )
     from untwine.estimators.frechet import frechet_distance
 
+    samples = stretch_images(samples, images) if stretch else samples
     if features == "pixels":
         made, real = (
             shrink_images(x, PIXEL_SIDE).reshape(len(x), -1) for x in check_pair(samples, images)

@@ -21,9 +21,15 @@ BLOCK_ROWS = 2**18  # processed at a time
     higher_is_better=True,
     range=(0.0, 1.0),
     unchanged_by=("permutation", "sign", "scale", "dead"),
-    variants={"raw": {"normalise": False}},
+    variants={"raw": {"normalise": False}, "means": {"means": True}},
 )
-def hoyer(sampled_codes: ArrayLike, *, normalise: bool = True) -> dict[str, float]:
+def hoyer(
+    sampled_codes: ArrayLike,
+    codes: ArrayLike | None = None,
+    *,
+    normalise: bool = True,
+    means: bool = False,
+) -> dict[str, float]:
     """How sparse codes are, after scaling each latent to one spread (Miao et al., 2022, eq. C.3).
 
     Hoyer(z) = (√D − |ẑ|₁ / |ẑ|₂) / (√D − 1),   ẑ_d = z_d / std_d,   score = mean over rows
@@ -32,9 +38,12 @@ def hoyer(sampled_codes: ArrayLike, *, normalise: bool = True) -> dict[str, floa
     prior reach 0.22 to 0.27, so the second value is the excess over the exact expectation
     of N(0, I_D): what the codes are sparser than that.
 
-    `sampled_codes` (N, D) are drawn from the posterior. Constant latents are left out and do not
-    count in D, since counting them would reward dead latents; rows of zeros are skipped. Latents
-    are not centred. Refuses fewer than two latents that change, and codes that are all zero.
+    `sampled_codes` (N, D) are drawn from the posterior; `hoyer[means]` takes `codes`, the posterior
+    means, instead. The two differ where a latent is not used: its samples follow the prior, which
+    for a model with gates, such as vsc, is sparse by itself. Constant latents are left out and do
+    not count in D, since counting them would reward dead latents; rows of zeros are skipped.
+    Latents are not centred. Refuses fewer than two latents that change, and codes that are all
+    zero.
 
     Blind spots: it does not see which latents are used for what, and sparse codes need not be
     disentangled. A latent that is far from 0 everywhere counts as always on. Without scaling,
@@ -43,12 +52,15 @@ def hoyer(sampled_codes: ArrayLike, *, normalise: bool = True) -> dict[str, floa
     Args:
         normalise: bring each latent to a standard deviation of 1 first, and leave constant ones
             out.
+        means: of posterior means instead of samples.
 
     >>> scores = hoyer(np.eye(4))
     >>> round(scores["hoyer"], 6), round(scores["excess"], 6)
     (1.0, 0.697653)
     """
-    z = check_codes(sampled_codes)
+    if means and codes is None:
+        raise DataError("sparsity of posterior means needs them; give them as codes")
+    z = check_codes(codes if means and codes is not None else sampled_codes)
     scale = np.array([_spread(latent) for latent in z.T]) if normalise else np.ones(z.shape[1])
     changing = np.flatnonzero(scale)
     if len(changing) < 2:

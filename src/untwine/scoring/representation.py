@@ -19,7 +19,7 @@ from untwine.data.dataset import Dataset
 from untwine.errors import DataError, IncompatibleError, ParameterError
 from untwine.estimators.arrays import largest_code
 from untwine.latents import BatchStatistics, LatentStatistics, batch_statistics, combine
-from untwine.records import Batch
+from untwine.records import Batch, Sampler
 from untwine.tools.compute import derive_seed, pick_device, retain_freed_memory, seeded
 from untwine.tools.deprecated import renamed_keywords
 from untwine.tools.progress import progress
@@ -170,7 +170,15 @@ class Representation:
     @functools.cached_property
     def samples(self) -> Floats:
         """(M, *shape) what the model draws from its own prior."""
-        draw = functools.partial(self.model.sample, self.chunk)
+        return self._samples("own")
+
+    @functools.cached_property
+    def normal_samples(self) -> Floats:
+        """(M, *shape) what the model makes of codes from N(0, I), whatever its prior."""
+        return self._samples("normal")
+
+    def _samples(self, sampler: Sampler) -> Floats:
+        draw = functools.partial(self.model.sample, self.chunk, sampler=sampler)
         parts = [
             draw(seed=derive_seed(self.seed, start)).cpu().numpy()
             for start in range(0, len(self._some), self.chunk)

@@ -138,7 +138,11 @@ def _inputs(subject: Subject, choice: Choice) -> list[Any]:
                 "draws=rows takes the given rows"
             )
         return [subject.encode_levels, subject.data.factors.sizes]
-    asked = metric_needs(metric_registry[choice.name])
+    normal = choice.params.get("sampler") == "normal"
+    asked = [
+        "normal_samples" if normal and name == "samples" else name
+        for name in metric_needs(metric_registry[choice.name])
+    ]
     for name in asked:
         if not subject.has(name):
             raise DataError(
