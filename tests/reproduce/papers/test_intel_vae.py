@@ -1,5 +1,7 @@
 """Measures and exhibits of the InteL-VAE reproduction on tiny inputs."""
 
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +13,12 @@ import untwine
 from untwine.errors import DataError, IncompatibleError
 from untwine.reproduce.exhibits import pictures
 from untwine.reproduce.papers.intel_vae import exhibits, plane
-from untwine.reproduce.papers.intel_vae.measures import cluster_of, joint_shares, proportions
+from untwine.reproduce.papers.intel_vae.measures import (
+    attributes,
+    cluster_of,
+    joint_shares,
+    proportions,
+)
 from untwine.reproduce.papers.intel_vae.plane import (
     generate_points,
     in_gaps,
@@ -218,3 +225,44 @@ def test_samples_come_after_those_of_the_data(tiny):
     )
     assert data.picture.shape == made.picture.shape == (2 * 16 + 2, 3 * 16 + 4, 3)
     assert "gap 0.350 ± 0.208" in made.sentence and data.title == "Data"
+
+
+class Noisy:
+    """A model with one latent that counts and forty that are not used."""
+
+    def encode(self, x):
+        return torch.cat([x, torch.zeros(len(x), 40)], 1)
+
+    def sample_codes(self, x):
+        return torch.cat([x, torch.randn(len(x), 40)], 1)
+
+
+def attribute_run(n=900):
+    x = np.random.default_rng(0).standard_normal((n, 1))
+    data = untwine.from_arrays(x, (x > 0).astype(int), names=("positive",))
+    return SimpleNamespace(model=Noisy(), data=data)
+
+
+def test_attributes_of_samples_suffer_from_latents_that_are_not_used():
+    ask = partial(attributes, attribute_run(), sizes=[40, 400])
+    means, sampled = ask(), ask(codes="sampled")
+    assert means["accuracy at 40"] > sampled["accuracy at 40"] + 0.05
+    assert sampled["accuracy at 400"] > sampled["accuracy at 40"]
+    assert ask(codes="sampled") == sampled and ask(codes="sampled", seed=1) != sampled
+    assert means["base rate"] == sampled["base rate"]
+
+
+def test_the_penalty_of_attributes():
+    ask = partial(attributes, attribute_run(), sizes=[300], codes="sampled")
+    light, none, heavy = (ask(penalty=p)["accuracy"] for p in (1e-9, 0.0, 1e4))
+    assert light == pytest.approx(none, abs=0.01) and heavy != pytest.approx(none, abs=0.01)
+    assert ask(penalty=1.0) == ask()
+
+
+def test_attributes_are_of_examples_that_are_held_out():
+    run = attribute_run()
+    apart = untwine.from_arrays(
+        -np.ones((90, 1)), (np.arange(90) % 3 == 0).astype(int), names=("third",)
+    )
+    run.data = replace(run.data, evaluation=apart)
+    assert attributes(run, sizes=[20])["base rate"] == pytest.approx(2 / 3, abs=0.15)

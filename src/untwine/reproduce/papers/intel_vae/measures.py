@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,12 +18,14 @@ from untwine.errors import DataError, IncompatibleError
 from untwine.models.intel_clusters import Clusters
 from untwine.reproduce.registry import measure
 from untwine.runs.directory import TrainedRun
+from untwine.tools.compute import seeded
 from untwine.vae import VAE
 
 ENCODE_CHUNK = 512  # examples per batch
 MAX_TEST_ROWS = 5_000
 MAX_EXAMPLES = 5_000  # from which averages of a class are estimated
 CodeArray = NDArray[np.floating]  # (N, D)
+CodeKind = Literal["means", "sampled"]
 LevelArray = NDArray[np.int64]  # (N, K)
 Means = NDArray[np.float64]  # (L, D) of each level of a factor
 CountTable = NDArray[np.int64]  # (clusters, levels)
@@ -36,34 +38,43 @@ def attributes(
     sizes: Sequence[int],
     each: Sequence[str] = (),
     repeats: int = 1,
+    codes: CodeKind = "means",
+    penalty: float = 1.0,
     seed: int = 0,
 ) -> dict[str, float]:
     """Accuracy of linear classifiers of binary factors, from few labels (Miao et al., 2022).
+
+    The authors' code draws each code from its posterior once and does not penalise the weights of
+    its classifier: `codes: sampled, penalty: 0`. Latents that are not used are then noise.
 
     Args:
         run: the trained run.
         sizes: numbers of training rows; sizes larger than the data are skipped.
         each: factors whose own accuracy is returned too, if the data has them.
         repeats: number of random choices of the training rows.
-        seed: of the held-out rows and of the training rows.
+        codes: posterior means, or one sample of the posterior of each example.
+        penalty: weight of the squared weights of a classifier; 0 for none.
+        seed: of the held-out rows, of the training rows and of the samples.
 
     Returns:
         `accuracy at N`, the mean over factors, and `accuracy` at the largest N; `NAME at N`;
         `base rate`, the accuracy of the majority class on the test rows, and `base rate of NAME`.
     """
-    factors = run.data.factors
+    data = run.data.evaluation or run.data
+    factors = data.factors
     binary = [k for k, n in enumerate(factors.sizes) if n == 2] if factors else []
     if factors is None or not binary:
         raise DataError("attributes need data with a factor of two levels, which this has not")
-    learn, test = split_rows(run.data, max(sizes), seed)
-    codes, held_out = (encode_at(run.model, run.data, rows) for rows in (learn, test))
+    learn, test = split_rows(data, max(sizes), seed)
+    with seeded(seed):
+        z, held_out = (encode_at(run.model, data, rows, codes) for rows in (learn, test))
     levels, truth = (factors.levels_at(rows)[:, binary] for rows in (learn, test))
     names = [factors.names[k] for k in binary]
     base = np.maximum(truth.mean(0), 1 - truth.mean(0))
     scores = {"base rate": float(base.mean())}
     scores |= {f"base rate of {n}": float(b) for n, b in zip(names, base, strict=True) if n in each}
     for size in (n for n in sorted(sizes) if n <= len(learn)):
-        hits = _probe_accuracy(codes, levels, held_out, truth, size, repeats, seed)
+        hits = _probe_accuracy(z, levels, held_out, truth, size, repeats, penalty, seed)
         scores["accuracy"] = scores[f"accuracy at {size}"] = float(hits.mean())
         scores |= {
             f"{n} at {size}": float(hit) for n, hit in zip(names, hits, strict=True) if n in each
@@ -80,10 +91,13 @@ def split_rows(
     return order[third:][:max_rows], order[:third][:MAX_TEST_ROWS]
 
 
-def encode_at(model: VAE, data: Dataset, index: NDArray[np.integer]) -> CodeArray:
+def encode_at(
+    model: VAE, data: Dataset, index: NDArray[np.integer], codes: CodeKind = "means"
+) -> CodeArray:
     """Return (N, D) the representation of the examples at these indices."""
+    encode = model.encode if codes == "means" else model.sample_codes
     parts = [index[start : start + ENCODE_CHUNK] for start in range(0, len(index), ENCODE_CHUNK)]
-    return np.concatenate([model.encode(data.take(part)).numpy() for part in parts])
+    return np.concatenate([encode(data.take(part)).numpy() for part in parts])
 
 
 def _probe_accuracy(
@@ -93,21 +107,21 @@ def _probe_accuracy(
     truth: LevelArray,
     size: int,
     repeats: int,
+    penalty: float,
     seed: int,
 ) -> NDArray[np.float64]:
     """Return (K,) the accuracy for each factor, averaged over choices of the training rows."""
     total = np.zeros(levels.shape[1])
     for repeat in range(repeats):
         rows = np.random.default_rng((seed, size, repeat)).permutation(len(codes))[:size]
-        total += [
-            float((_predict_levels(codes[rows], levels[rows, k], held_out) == truth[:, k]).mean())
-            for k in range(levels.shape[1])
-        ]
+        for k in range(levels.shape[1]):
+            predicted = _predict_levels(codes[rows], levels[rows, k], held_out, penalty)
+            total[k] += (predicted == truth[:, k]).mean()
     return total / repeats
 
 
 def _predict_levels(
-    codes: CodeArray, levels: NDArray[np.int64], held_out: CodeArray
+    codes: CodeArray, levels: NDArray[np.int64], held_out: CodeArray, penalty: float
 ) -> NDArray[np.int64]:
     """Predict the levels of held-out codes by logistic regression."""
     from sklearn.linear_model import LogisticRegression
@@ -116,7 +130,7 @@ def _predict_levels(
         return np.full(len(held_out), levels[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # badly scaled codes may not converge in 100 steps
-        line: Any = LogisticRegression().fit(codes, levels)
+        line: Any = LogisticRegression(C=1 / penalty if penalty else np.inf).fit(codes, levels)
     return line.predict(held_out)
 
 
