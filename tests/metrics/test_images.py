@@ -14,7 +14,7 @@ from untwine.estimators import classifier, pretrained
 from untwine.estimators.frechet import frechet_distance
 from untwine.metrics import class_shares, fid, fpm, frechet
 from untwine.metrics.class_shares import shares
-from untwine.metrics.fpm import feature_presence
+from untwine.metrics.fpm import detector_quality, feature_presence, share_thresholds
 from untwine.registry import metrics
 from untwine.scoring.representation import Representation
 from untwine.scoring.scores import compute
@@ -243,9 +243,47 @@ def test_fpm_takes_factors_with_two_levels_and_shares_from_all_labels(pictures, 
     factors = np.stack([three, 7 - 4 * labels[:, 0], 0 * three, labels[:, 1]], 1)
     more = np.concatenate([factors, factors[factors[:, 3] == 1]])
     few, many = (fpm(images, images, f) for f in (factors, more))
-    assert list(few)[3:] == list(many)[3:] == ["factor_1", "factor_3"]
+    assert list(few)[3:5] == list(many)[3:5] == ["factor_1", "factor_3"]
     moved = 100 * abs(more[:, 3].mean() - factors[:, 3].mean())
     assert abs(few["factor_3"] - many["factor_3"]) == pytest.approx(moved)
+
+
+def test_fpm_tells_blur_from_imbalance(pictures):
+    images, labels = pictures
+    train, truth, fresh = images[:600], labels[:600], images[600:]
+    exact = fpm(fresh, train, truth, train)
+    assert exact["reconstructed_average"] == pytest.approx(exact["held_out_average"])
+    blank = fpm(fresh, train, truth, 0 * train)  # shows nothing, or everything
+    assert blank["reconstructed_average"] > 30
+    assert blank["average"] == exact["average"]
+    assert "reconstructed_average" not in fpm(fresh, train, truth)
+    assert exact["matched_average"] < 10 and exact["matched_held_out_average"] < 12
+    assert exact["auc_0"] > 0.9 and exact["recall_1"] > 0.8 and exact["precision_1"] > 0.8
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 9999), st.integers(1, 60))
+def test_thresholds_give_the_shares_to_the_rows_they_were_set_on(seed, rows):
+    rng = np.random.default_rng(seed)
+    seen, shares = rng.random((rows, 4)), np.array([0.0, 1.0, *rng.random(2)])
+    above = (seen > share_thresholds(seen, shares)).mean(0)
+    assert np.abs(above - shares).max() <= 0.5 / rows + 1e-12
+    assert above[0] == 0 and above[1] == 1
+
+
+def test_the_quality_of_a_detector_agrees_with_scikit_learn():
+    from sklearn.metrics import precision_score, recall_score, roc_auc_score
+
+    rng = np.random.default_rng(0)
+    present = rng.integers(2, size=(200, 3))
+    seen = np.round((present + rng.standard_normal((200, 3)) + 1) / 4, 1).clip(0, 1)  # with ties
+    quality = detector_quality(seen, present)
+    for k in range(3):
+        y, p = present[:, k], seen[:, k]
+        assert quality["recall"][k] == pytest.approx(recall_score(y, p > 0.5))
+        assert quality["precision"][k] == pytest.approx(precision_score(y, p > 0.5))
+        assert quality["auc"][k] == pytest.approx(roc_auc_score(y, p))
+    assert np.isnan(detector_quality(seen, 0 * present)["recall"]).all()
 
 
 def test_fpm_repeats_and_depends_on_the_seed(pictures, monkeypatch):

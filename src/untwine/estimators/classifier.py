@@ -173,6 +173,13 @@ class Classifier(NamedTuple):
         with eval_mode(self.body):
             return map_chunks(shrink_images(images, self.side), lambda x: self.scores(x).argmax(-1))
 
+    def probabilities(self, images: ImageArray) -> NDArray[np.float32]:
+        """(M, K, L) probability of each level of each factor; 0 for levels it does not have."""
+        with eval_mode(self.body):
+            return map_chunks(
+                shrink_images(images, self.side), lambda x: self.scores(x).softmax(-1)
+            )
+
     def scores(self, x: Tensor) -> Tensor:
         """(B, ...) to (B, K, L) log-odds; minus infinity for levels that a factor does not have."""
         scores = self.heads(self.body(x)).unflatten(1, (len(self.levels), -1))
