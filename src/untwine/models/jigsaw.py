@@ -75,7 +75,9 @@ def jigsaw(*, grid: Count = 4, shuffle: Shuffle = "windows") -> Recipe:
 
     Every example has a permutation of its own in every step; channels are permuted once per image.
     At evaluation the image is encoded as it is. `jigsaw+beta-vae` is Jigsaw-β-VAE. The paper leaves
-    open what is shuffled for faces; for coloured digits it is both.
+    open what is shuffled for faces; for coloured digits it is both. Shuffled windows suit images
+    that are aligned, such as faces and centred digits: where position is a factor, as in sprites,
+    they destroy it, and no training brings it back.
 
     Args:
         grid: windows along each side; 4 in the paper, 1 is no shuffling.

@@ -1,6 +1,7 @@
 """What the reproduction of Jigsaw-VAE measures and shows."""
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 import untwine
+from untwine.data.derived import subset
 from untwine.data.opening import reopen_with
 from untwine.datasets.coloured_mnist import COLOURS
 from untwine.errors import DataError, UnknownNameError
@@ -87,7 +89,16 @@ def test_each_colour_is_nearest_to_itself_at_any_brightness():
 
 def test_a_copy_keeps_the_colour_and_recovers_none():
     found = recoloured(finished(FixedModel(None, lambda x: x), "coloured-mnist(of=digits)"))
-    assert found == {"recovered": 0.0, "kept": 1.0}
+    assert found == {"recovered": 0.0, "kept": 1.0, "kept or nearest": 1.0}
+
+
+def test_orange_counts_as_nearly_yellow():
+    orange = torch.tensor(COLOURS[8])[:, None, None] / 255
+    data = "coloured-mnist(of=digits)"
+    found = recoloured(finished(FixedModel(None, lambda x: orange.expand_as(x)), data))
+    assert (found["kept"], found["kept or nearest"]) == (0.0, 1.0)
+    eights = (untwine.dataset("digits(split=test)").factors.table == 8).sum()
+    assert found["recovered"] * 297 == pytest.approx(eights, rel=0.2)
 
 
 def test_data_are_varied_where_the_parameter_is():
@@ -125,11 +136,37 @@ BRIGHT = {"Bright": ["bright"]}
 def test_samples_that_all_show_a_feature_are_as_far_off_as_it_is_rare(bright):
     share = 100 * bright.factors.levels_at(np.arange(200))[:, 0].mean()
     all_bright = bright.take(bright.factors.sample_indices(1, np.random.default_rng(0), {0: 1}))
-    model = SimpleNamespace(sample=lambda n, seed: all_bright.expand(n, -1, -1, -1))
+    model = SimpleNamespace(
+        sample=lambda n, seed: all_bright.expand(n, -1, -1, -1), reconstruct=lambda x: x
+    )
     found = features(SimpleNamespace(model=model, data=bright), features=BRIGHT)
     assert found["Bright in samples"] == 100 and found["accuracy"] > 95
     assert found["Bright"] == found["average"] == pytest.approx(100 - share)
     assert found["Bright in data"] == pytest.approx(share)
+    assert found["Bright, matched"] == found["average, matched"] == pytest.approx(100 - share)
+    assert found["error"] == 0 and found["auc of Bright"] > 0.95
+    assert found["average of reconstructions, matched"] == found["average of real, matched"]
+
+
+def test_blur_is_told_by_reconstructions(bright):
+    grey = SimpleNamespace(
+        sample=lambda n, seed: bright.take(range(n)), reconstruct=torch.zeros_like
+    )
+    found = features(SimpleNamespace(model=grey, data=bright), features=BRIGHT)
+    shown = found["Bright in reconstructions"]
+    assert shown in (0, 100) and found["average"] < 3
+    assert found["average of reconstructions"] == pytest.approx(
+        abs(shown - found["Bright in data"])
+    )
+
+
+def test_held_out_images_are_in_neither_model_nor_detector(bright):
+    train, test = subset(bright, np.arange(150)), subset(bright, np.arange(150, 200))
+    both = feature_classifier(replace(train, evaluation=test), BRIGHT)
+    assert len(both.images) == 50 and both.half == 25
+    held = {image.tobytes() for image in test.take(range(50)).numpy()}
+    assert {image.tobytes() for image in both.images} == held
+    assert both.shares == pytest.approx(train.factors.table.mean(0))
 
 
 def test_the_classifier_is_the_same_for_all_runs(bright):
@@ -139,6 +176,23 @@ def test_the_classifier_is_the_same_for_all_runs(bright):
     )
     with pytest.raises(DataError, match="factors"):
         feature_classifier(replace(bright, factors=None), BRIGHT)
+
+
+def test_only_pairs_that_still_show_the_feature_count(bright):
+    """A model that copies keeps all pairs; one that forgets keeps none."""
+    copies = SimpleNamespace(
+        posterior_mean=lambda x: x.flatten(1),
+        decode_latents=lambda z: z.unflatten(1, (3, 16, 16)),
+    )
+    ask = partial(paths, feature="Bright", features=BRIGHT, pairs=12)
+    found = ask(SimpleNamespace(model=copies, data=bright))
+    assert found["kept"] >= 10 and 1 / 6 < found["abruptness"] <= 1
+    forgets = SimpleNamespace(
+        posterior_mean=copies.posterior_mean,
+        decode_latents=lambda z: 0 * copies.decode_latents(z),
+    )
+    lost = ask(SimpleNamespace(model=forgets, data=bright))
+    assert lost["kept"] == 0 and "abruptness" not in lost
 
 
 def test_abruptness_lies_between_even_and_at_once():
@@ -161,12 +215,14 @@ def test_a_path_begins_and_ends_at_reconstructions_and_its_middle_is_between():
 def test_paths_lead_from_the_feature_to_its_absence(bright):
     classifier = feature_classifier(bright, BRIGHT)
     first, last = path_ends(classifier, "Bright", 5)
-    assert classifier.detect(first).all() and not classifier.detect(last).any()
+    assert (classifier.probabilities(first) > 0.5).all()
+    assert not (classifier.probabilities(last) > 0.5).any()
     model = untwine.build("vae", bright, latent=2, network="mlp")
     found = paths(
         SimpleNamespace(model=model, data=bright), feature="Bright", features=BRIGHT, pairs=5
     )
     assert found["pairs"] == 5 and found["real"] > 0.9
+    assert "abruptness" not in found and found["kept"] <= 5  # too few to tell
     assert found["lost"] == pytest.approx(found["real"] - found["at 1"])
     with pytest.raises(DataError, match="with and without"):
         path_ends(classifier._replace(present=0 * classifier.present), "Bright", 5)

@@ -19,22 +19,22 @@ from untwine.estimators.classifier import (
     SMALL_CLASSIFIER,
     Classifier,
     ImageArray,
-    map_chunks,
-    shrink_images,
     split_validation,
     train_classifier,
 )
 from untwine.metrics.clustering import clustering
-from untwine.metrics.fpm import feature_presence
+from untwine.metrics.fpm import EVEN, detector_quality, feature_presence, share_thresholds
 from untwine.parts.defaults import NoCorruption
 from untwine.reproduce.registry import measure
 from untwine.runs.directory import TrainedRun
 from untwine.schema import unknown_name
-from untwine.tools.compute import eval_mode, seeded
+from untwine.tools.compute import seeded
 from untwine.vae import VAE
 
 COLOUR_CHUNK = 500  # images per batch
 YELLOW = 5  # the digit whose colour all digits have in the paper's figure
+COPY_CHUNK = 500  # images that are reconstructed at a time
+MIN_PAIRS = 10  # with a feature that is still there, to tell how it goes
 MAX_CLASSIFIER_IMAGES = 10_000  # for training and, a fifth of them, testing the classifier
 PAPER_SIDE = 128  # pixels; images of at least this size use the paper's classifier
 NEGATION = "not "  # precedes a factor whose absence is the feature
@@ -77,7 +77,8 @@ def recoloured(run: TrainedRun, *, colour: int = YELLOW, examples: int = 2_000) 
     """The colours in which a model reconstructs test digits that all have one colour.
 
     `recovered` is the share in the colour of the digit in training, `kept` the share in the colour
-    of the image. Digits for which the two agree are left out.
+    of the image, and `kept or nearest` that in the colour of the image or in the one nearest to it,
+    as orange is to yellow. Digits for which the first two agree are left out.
     """
     _require_colours(run)
     data = reopen_with(run.spec.data, split="test", colours="single", colour=colour)
@@ -91,7 +92,25 @@ def recoloured(run: TrainedRun, *, colour: int = YELLOW, examples: int = 2_000) 
     return {
         "recovered": float((colours == digit).mean()),
         "kept": float((colours == colour).mean()),
+        "kept or nearest": float(np.isin(colours, (colour, neighbour(colour))).mean()),
     }
+
+
+def neighbour(colour: int) -> int:
+    """Return the colour whose hue is nearest to that of another one.
+
+    >>> neighbour(YELLOW)  # orange
+    8
+    """
+    distances = torch.cdist(_hues()[colour : colour + 1], _hues())[0]
+    distances[colour] = torch.inf
+    return int(distances.argmin())
+
+
+def _hues() -> Tensor:
+    """(10, 3) the colours, scaled to a largest channel of 1."""
+    colours = torch.tensor(COLOURS).float()
+    return colours / colours.amax(1, keepdim=True)
 
 
 def _require_colours(run: TrainedRun) -> None:
@@ -132,9 +151,7 @@ def nearest_colour(images: Tensor) -> Tensor:
     """
     total = images.sum((2, 3))  # (B, 3)
     hue = total / total.amax(1, keepdim=True).clamp(min=1e-6)
-    colours = torch.tensor(COLOURS).float()
-    colours = (colours / colours.amax(1, keepdim=True)).to(hue)
-    return torch.cdist(hue, colours).argmin(1)
+    return torch.cdist(hue, _hues().to(hue)).argmin(1)
 
 
 @measure
@@ -147,23 +164,52 @@ def features(run: TrainedRun, *, features: FeatureNames, samples: int = 5_000) -
     real` held-out images (both by the classifier), and the average metric of these real images:
     a model below it cannot be told from a perfect one. At most as many samples as examples of the
     data are drawn.
+
+    What ends in `, matched` has thresholds at which the first half of the held-out images shows
+    each feature as often as the data. The second half gives `average of real, matched`, and is
+    reconstructed: `average of reconstructions`, the blur without the imbalance, the share of each
+    feature `in reconstructions`, and their squared error, `error`. `recall of`, `precision of` and
+    `auc of` a feature say how well the classifier sees it in held-out images.
     """
     classifier = feature_classifier(run.data, features)
     drawn = run.model.sample(min(samples, len(run.data)), seed=0).numpy().clip(0, 1)
-    sampled, real = classifier.detect(drawn), classifier.detect(classifier.images)
-    each = feature_presence(sampled, classifier.shares)
-    scores = {**dict(zip(classifier.names, each, strict=True)), "average": each.mean()}
-    for source, shares in (
-        ("samples", sampled.mean(0)),
-        ("real", real.mean(0)),
-        ("data", classifier.shares),
+    second = classifier.images[classifier.half :]
+    copies = np.concatenate(
+        [run.model.reconstruct(part).numpy() for part in torch.tensor(second).split(COPY_CHUNK)]
+    ).clip(0, 1)
+    sampled, real, copied = map(classifier.probabilities, (drawn, classifier.images, copies))
+    matched = classifier.thresholds()
+    shares, names = classifier.shares, classifier.names
+    scores = {
+        **_presence(names, sampled > EVEN, shares),
+        **{f"{k}, matched": v for k, v in _presence(names, sampled > matched, shares).items()},
+        "average of real": feature_presence(real > EVEN, shares).mean(),
+        "average of real, matched": feature_presence(
+            real[classifier.half :] > matched, shares
+        ).mean(),
+        "average of reconstructions": feature_presence(copied > EVEN, shares).mean(),
+        "average of reconstructions, matched": feature_presence(copied > matched, shares).mean(),
+        "accuracy": 100 * ((real > EVEN) == classifier.present).mean(),
+        "error": np.square(copies - second).mean(),
+    }
+    for source, values in (
+        ("in samples", 100 * (sampled > EVEN).mean(0)),
+        ("in real", 100 * (real > EVEN).mean(0)),
+        ("in data", 100 * shares),
+        ("in reconstructions", 100 * (copied > EVEN).mean(0)),
     ):
-        scores |= {
-            f"{n} in {source}": 100 * v for n, v in zip(classifier.names, shares, strict=True)
-        }
-    scores["average of real"] = feature_presence(real, classifier.shares).mean()
-    scores["accuracy"] = 100 * (real == classifier.present).mean()
-    return {name: float(value) for name, value in scores.items()}
+        scores |= {f"{n} {source}": v for n, v in zip(names, values, strict=True)}
+    for what, values in detector_quality(real, classifier.present).items():
+        scores |= {f"{what} of {n}": v for n, v in zip(names, values, strict=True)}
+    return {name: float(value) for name, value in scores.items() if np.isfinite(value)}
+
+
+def _presence(
+    names: Sequence[str], present: NDArray[np.bool_], shares: NDArray[np.float64]
+) -> dict[str, float]:
+    """Return the metric of each feature and its average."""
+    each = feature_presence(present, shares)
+    return {**dict(zip(names, each.tolist(), strict=True)), "average": float(each.mean())}
 
 
 class FeatureClassifier(NamedTuple):
@@ -175,40 +221,52 @@ class FeatureClassifier(NamedTuple):
     present: NDArray[np.int64]  # (M, F) their labels
     classifier: Classifier
 
+    @property
+    def half(self) -> int:
+        """The number of held-out images that set thresholds; the others try them."""
+        return len(self.images) // 2
+
     def probabilities(self, images: ImageArray) -> NDArray[np.float32]:
         """Return (M, F) the probability that images show each feature."""
-        classifier = self.classifier
-        with eval_mode(classifier.body):
-            return map_chunks(
-                shrink_images(images, classifier.side),
-                lambda x: classifier.scores(x).softmax(-1)[..., 1],
-            )
+        return self.classifier.probabilities(images)[..., 1]
 
-    def detect(self, images: ImageArray) -> NDArray[np.int64]:
-        """Return (M, F) whether images show each feature."""
-        return (self.probabilities(images) > 0.5).astype(np.int64)
+    def thresholds(self) -> NDArray[np.float64]:
+        """Return (F,) thresholds at which the first held-out half has the shares of the data."""
+        return share_thresholds(self.probabilities(self.images[: self.half]), self.shares)
 
 
 def feature_classifier(data: Dataset, features: FeatureNames) -> FeatureClassifier:
     """Train the classifier of this data's features, the same for all runs on the data.
 
-    Images of at least 128 pixels get a MobileNet-V2 as in the paper, smaller ones a small
-    convolutional network.
+    The images that the dataset holds out for scores are not learned from; without such, a fifth is
+    set apart. Images of at least 128 pixels get a MobileNet-V2 as in the paper, smaller ones a
+    small convolutional network.
     """
     from untwine.estimators.pretrained import MOBILENET_CLASSIFIER
 
     if data.factors is None:
         raise DataError("features need data with factors, such as celeba")
     index = np.random.default_rng(0).permutation(len(data))[:MAX_CLASSIFIER_IMAGES]
-    images = data.take(index).numpy()
-    present = feature_labels(data.factors, features, index)
-    rows, held_out = split_validation(len(index), 0)
+    images, present = _labelled(data, features, index)
+    if data.evaluation is not None:
+        every = np.random.default_rng(0).permutation(len(data.evaluation))
+        apart = _labelled(data.evaluation, features, every[:MAX_CLASSIFIER_IMAGES])
+    else:
+        rows, held_out = split_validation(len(index), 0)
+        apart = images[held_out], present[held_out]
+        images, present = images[rows], present[rows]
     design = MOBILENET_CLASSIFIER if min(data.shape[1:]) >= PAPER_SIDE else SMALL_CLASSIFIER
-    classifier = train_classifier(images[rows], present[rows], 0, design)
+    classifier = train_classifier(images, present, 0, design)
     shares = feature_labels(data.factors, features, np.arange(len(data))).mean(0)
-    return FeatureClassifier(
-        list(features), shares, images[held_out], present[held_out], classifier
-    )
+    return FeatureClassifier(list(features), shares, *apart, classifier)
+
+
+def _labelled(
+    data: Dataset, features: FeatureNames, index: NDArray[np.int64]
+) -> tuple[ImageArray, NDArray[np.int64]]:
+    """Return (M, C, H, W) images and (M, F) whether they have the features."""
+    assert data.factors is not None, "both parts of a dataset have its factors"
+    return data.take(index).numpy(), feature_labels(data.factors, features, index)
 
 
 def feature_labels(
@@ -238,9 +296,11 @@ def paths(
 ) -> dict[str, float]:
     """The classifier's probability of a feature along straight paths between codes.
 
-    Paths lead from images with the feature to images without. `at 1` … is the mean probability at
-    each step, `lost` its drop from the first real image to its reconstruction, `abruptness` the
-    share of all change in the largest step.
+    Paths lead from images with the feature to images without, all held out. `at 1` … is the mean
+    probability at each step, `lost` its drop from the first real image to its reconstruction,
+    `abruptness` the share of all change in the largest step. Only pairs whose reconstruction still
+    shows the feature tell how it goes: `kept` is their number, and without `MIN_PAIRS` of them
+    there is no abruptness.
     """
     classifier = feature_classifier(run.data, features)
     column = classifier.names.index(feature)
@@ -249,11 +309,14 @@ def paths(
     probability = classifier.probabilities(images.flatten(0, 1).numpy().clip(0, 1))[:, column]
     p = probability.reshape(len(first), steps)
     real = classifier.probabilities(first)[:, column].mean()
+    kept = p[:, 0] > classifier.thresholds()[column]
+    enough = kept.sum() >= MIN_PAIRS
     return {
         **{f"at {step + 1}": float(value) for step, value in enumerate(p.mean(0))},
         "real": float(real),
         "lost": float(real - p[:, 0].mean()),
-        "abruptness": abruptness(p),
+        **({"abruptness": abruptness(p[kept])} if enough else {}),
+        "kept": float(kept.sum()),
         "pairs": float(len(first)),
     }
 
@@ -266,15 +329,19 @@ class Ends(NamedTuple):
 
 
 def path_ends(classifier: FeatureClassifier, feature: str, pairs: int) -> Ends:
-    """Pair held-out images that show the feature most clearly with random ones without it."""
+    """Pair held-out images that show the feature most clearly with random ones without it.
+
+    They are of the half that sets no thresholds.
+    """
     column = classifier.names.index(feature)
-    probability = classifier.probabilities(classifier.images)[:, column]
-    has = classifier.present[:, column] == 1
+    images = classifier.images[classifier.half :]
+    probability = classifier.probabilities(images)[:, column]
+    has = classifier.present[classifier.half :, column] == 1
     first = np.flatnonzero(has)[np.argsort(-probability[has], kind="stable")][:pairs]
     if not len(first) or has.all():
         raise DataError(f"no held-out images with and without {feature}; use more data")
     last = np.random.default_rng(0).choice(np.flatnonzero(~has), len(first))
-    return Ends(classifier.images[first], classifier.images[last])
+    return Ends(images[first], images[last])
 
 
 @torch.no_grad()
