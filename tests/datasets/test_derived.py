@@ -96,6 +96,34 @@ def test_every_batch_holds_its_share_of_both(share, count):
         assert (domain == 0).sum() == count and (domain == 1).sum() == 16 - count
 
 
+def test_a_coin_for_each_example_gives_binomial_counts():
+    data = untwine.dataset("mixed", first=SPRITES, second=SPRITES, share=0.25, exact=False)
+    order = data.batches(64, 3, CPU)
+    half = len(data) // 2
+    counts = torch.tensor([(order.at(step) < half).sum() for step in range(400)]).double()
+    assert counts.mean().item() == pytest.approx(16, abs=0.6)
+    assert counts.var().item() == pytest.approx(64 * 0.25 * 0.75, rel=0.25)
+    assert all(len(order.at(step)) == 64 for step in range(20))
+    again = data.batches(64, 3, CPU)
+    assert torch.equal(again.at(7), order.at(7))  # a function of seed and step alone
+    assert not torch.equal(data.batches(64, 4, CPU).at(7), order.at(7))
+
+
+def test_a_coin_needs_datasets_as_large_as_a_batch():
+    data = untwine.dataset("mixed(first=circle(count=30), second=clusters(count=50), exact=false)")
+    assert len(data.batches(30, 0, CPU).at(0)) == 30
+    with pytest.raises(DataError, match="takes up to 40 examples of the first"):
+        data.batches(40, 0, CPU)
+
+
+def test_runs_on_mixed_data_keep_their_hash():
+    text = f"mixed(first={SPRITES}, second={SPRITES}"
+    plain, exact, coin = (
+        untwine.plan("vae", f"{text}{more})").hash for more in ("", ", exact=true", ", exact=false")
+    )
+    assert plain == exact != coin
+
+
 def test_mixed_images_are_those_of_their_datasets(tmp_path):
     first, second = save(tmp_path / "a.npz", 10), save(tmp_path / "b.npz", 30)
     data = untwine.dataset("mixed", first=first, second=second)

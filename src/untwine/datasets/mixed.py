@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,10 +28,12 @@ class MixedOrder:
     first: BatchOrder
     second: BatchOrder
     length: int  # of the first dataset
+    counts: Callable[[int], tuple[int, int]]  # examples of either in the batch of a step
 
     def at(self, step: int) -> Tensor:
         """(batch,) positions."""
-        return torch.cat([self.first.at(step), self.second.at(step) + self.length])
+        n, m = self.counts(step)
+        return torch.cat([self.first.at(step)[:n], self.second.at(step)[:m] + self.length])
 
 
 @dataclass(frozen=True)
@@ -40,23 +43,34 @@ class MixedOrdering:
     first: Dataset
     second: Dataset
     share: float
+    exact: bool
 
     def __call__(self, batch: int, seed: int, device: torch.device) -> BatchOrder:
-        k = round(self.share * batch)
-        if not 0 < k < batch:
+        n, m = self.counts(batch, np.random.default_rng(seed)) if self.exact else (batch, batch)
+        try:
+            first = self.first.batches(n, derive_seed(seed, 0), device)
+            second = self.second.batches(m, derive_seed(seed, 1), device)
+        except DataError as error:
+            raise DataError(
+                f"a batch of {batch} takes {'' if self.exact else 'up to '}{n} examples of the "
+                f"first dataset and {m} of the second: {error}"
+            ) from None
+
+        def draw_counts(step: int) -> tuple[int, int]:
+            return self.counts(batch, np.random.default_rng(derive_seed(seed, 2, step)))
+
+        counts = (lambda step: (n, m)) if self.exact else draw_counts
+        return MixedOrder(first, second, len(self.first), counts)
+
+    def counts(self, batch: int, rng: np.random.Generator) -> tuple[int, int]:
+        """The number of examples of either dataset in a batch."""
+        n = round(self.share * batch) if self.exact else int(rng.binomial(batch, self.share))
+        if self.exact and not 0 < n < batch:
             raise DataError(
                 f"a batch of {batch} has no room for both datasets at a share of {self.share:g}; "
                 "choose a larger batch"
             )
-        try:
-            first = self.first.batches(k, derive_seed(seed, 0), device)
-            second = self.second.batches(batch - k, derive_seed(seed, 1), device)
-        except DataError as error:
-            raise DataError(
-                f"a batch of {batch} takes {k} examples of the first dataset and {batch - k} of "
-                f"the second: {error}"
-            ) from None
-        return MixedOrder(first, second, len(self.first))
+        return n, batch - n
 
 
 def _common_factors(first: Dataset, second: Dataset) -> list[tuple[str, int]]:
@@ -147,6 +161,7 @@ def mixed(
     first: str = "faces",
     second: str = "faces(domain=scan)",
     share: OpenShare = 0.5,
+    exact: bool = True,
     digest: str = "",
 ) -> Dataset:
     """Two datasets in one, to see what aligns their domains (Peis et al., 2020).
@@ -160,6 +175,9 @@ def mixed(
         first: a dataset as in `untwine.dataset`, with its parameters, or a folder or file.
         second: the other one, likewise.
         share: of the first dataset in every batch; ½ in the paper.
+        exact: the same number of examples of either in every batch; without it each example is of
+            the first with this probability, as in the authors' code, and both datasets must have
+            as many examples as a batch.
         digest: of the files behind both, filled in by a run.
     """
     one, other = open_dataset(first), open_dataset(second)
@@ -170,6 +188,6 @@ def mixed(
         source=Joined(one.source, other.source),
         factors=domain_factors(one, other),
         groups=None,
-        batch_order=MixedOrdering(one, other, share),
+        batch_order=MixedOrdering(one, other, share, exact),
         digest=content,
     )

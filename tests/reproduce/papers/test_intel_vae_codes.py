@@ -36,6 +36,8 @@ N = 600
 class Rows:
     """Vectors as data, with their factors."""
 
+    evaluation = None
+
     def __init__(self, values, table, names):
         self.values = torch.as_tensor(values, dtype=torch.float32)
         counts = tuple(int(n) for n in np.asarray(table).max(0) + 1)

@@ -1,5 +1,7 @@
 """What batches share: kinds told apart, what moves a picture, grids and projections."""
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,9 +12,10 @@ import torch
 from untwine import distributions
 from untwine.data.arrays import from_arrays
 from untwine.datasets.digit_series import digit_stream
+from untwine.datasets.mixed import MixedOrdering
 from untwine.errors import DataError, IncompatibleError, ParameterError, UnknownNameError
 from untwine.reproduce.papers.ug_vae import exhibits, measures
-from untwine.reproduce.papers.ug_vae.measures import (
+from untwine.reproduce.papers.ug_vae.batches import (
     batch_kinds,
     batch_source,
     group_codes,
@@ -88,6 +91,58 @@ def test_codes_of_batches_are_those_of_encode_group(model):
     each = [ours.encode_group(DATA.take(b), torch.zeros(16, dtype=torch.long)) for b in batches]
     found = torch.from_numpy(group_codes(ours, DATA, batches)).float()
     torch.testing.assert_close(found, torch.cat(each))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_samples_of_shared_codes_have_the_mean_and_spread_of_the_posterior(model):
+    ours = finished(*model).model
+    together = torch.zeros(16, dtype=torch.long)
+    latents = ours.infer_means(DATA.take(np.arange(16)), together).latents.values()
+    (q,) = [latent.draw.q for latent in latents if latent.rows is not None]
+    codes = group_codes(ours, DATA, [np.arange(16)] * 600, sampled=True)
+    spread = q.std[0].detach().numpy()
+    # the factors of UG-VAE's β depend a little on the sample of z, so its spread is a little wider
+    assert np.abs(codes.mean(0) - q.mean[0].detach().numpy()).max() < 0.3 * spread.max()
+    assert codes.std(0) == pytest.approx(spread, rel=0.3)
+    again = group_codes(ours, DATA, [np.arange(16)] * 3, sampled=True)
+    assert (again == codes[:3]).all() and (again[0] != again[1]).all()
+    other = group_codes(ours, DATA, [np.arange(16)] * 3, sampled=True, seed=1)
+    assert (again != other).all()
+
+
+def test_a_batch_may_be_normalised_by_its_own_statistics():
+    ours = build("ug-vae", DATA, network="conv-ug", latent=3, shared=4, clusters=3, units=8)
+    before = {name: value.clone() for name, value in ours.named_buffers() if "running" in name}
+    rows = [np.arange(16), np.arange(0, 32, 2)]
+    own = group_codes(ours, DATA, rows, statistics="batch")
+    assert not np.allclose(own, group_codes(ours, DATA, rows))
+    assert np.allclose(own[:1], group_codes(ours, DATA, rows[:1], statistics="batch"))
+    after = dict(ours.named_buffers())
+    assert before and all(torch.equal(value, after[name]) for name, value in before.items())
+
+
+def test_random_batches_of_a_mixture_have_its_shares():
+    small, large = (from_arrays(np.zeros((n, 8, 8), np.uint8)) for n in (40, 400))
+    for exact, spread in ((True, 0), (False, 32**0.5 / 2)):
+        ordering = MixedOrdering(small, large, 0.5, exact)
+        data = replace(from_arrays(np.zeros((440, 8, 8), np.uint8)), batch_order=ordering)
+        among = np.arange(0, 440, 2)
+        batches = np.stack(batch_source(data, "random", among).batches(400, 32, RNG))
+        assert np.isin(batches, among).all()
+        first = (batches < 40).sum(1)
+        assert first.mean() == pytest.approx(16, abs=0.5)
+        assert first.std() == pytest.approx(spread, abs=0.4)
+
+
+def test_splits_are_averaged_and_depend_on_the_seed_of_the_run():
+    kinds = {"even": "digit=0", "odd": "digit=2"}
+    ask = partial(batch_kinds, kinds=kinds, learn=8, test=6, sampled=True)
+    run = finished(*UG)
+    three = ask(run, splits=3)
+    assert three == ask(run, splits=3) and 0 <= three["rbf"] <= 1
+    other = replace(run, spec=replace(run.spec, seed=7))
+    assert ask(other, splits=3) != three
+    assert ask(run) != three
 
 
 def test_a_model_without_groups_is_refused():

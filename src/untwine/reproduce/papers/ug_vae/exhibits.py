@@ -12,15 +12,8 @@ from torch import Tensor
 
 from untwine.reproduce.evidence import Evidence, Runs, available, open_models
 from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread
-from untwine.reproduce.papers.ug_vae.measures import (
-    RANDOM,
-    BatchKind,
-    batch_source,
-    decode_split,
-    group_codes,
-    split_codes,
-    split_sizes,
-)
+from untwine.reproduce.papers.ug_vae.batches import RANDOM, BatchKind, batch_source, group_codes
+from untwine.reproduce.papers.ug_vae.measures import decode_split, split_codes, split_sizes
 from untwine.reproduce.registry import exhibit
 from untwine.study.statistics import Table
 from untwine.tools.figures import panels

@@ -1,212 +1,21 @@
-"""Measures of UG-VAE: the codes that batches share, and their effect on images."""
+"""Measures of UG-VAE: the effect of what batches share on images."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from untwine.data.dataset import Dataset
-from untwine.data.derived import column, labels, levels
-from untwine.datasets.digit_series import digit_stream, window
-from untwine.errors import DataError, IncompatibleError, ParameterError, UnknownNameError
-from untwine.records import Batch
+from untwine.reproduce.papers.ug_vae.batches import batch_source
 from untwine.reproduce.registry import measure
 from untwine.runs.directory import TrainedRun
-from untwine.tools.compute import eval_mode, seeded
+from untwine.tools.compute import seeded
 from untwine.vae import VAE
 
-RANDOM = "random"
-SERIES_PREFIX = "series "
-TEST_SHARE = 0.2  # share of the images that test batches are drawn from
-KERNELS = ("linear", "rbf")
-ENCODE_CHUNK = 256  # images per batch
 N_COMPONENTS = 20  # principal components that the classifier of domains reads
-Positions = NDArray[np.int64]
-GroupCodes = NDArray[np.float64]
-BatchKind = str | Sequence[str]
-
-
-class BatchSource(NamedTuple):
-    """The source of a batch: pools of images, and the ring in which a batch visits them."""
-
-    pools: list[Positions]
-    ring: Positions
-
-    def batch(self, size: int, rng: np.random.Generator) -> Positions:
-        """Draw (size,) indices; from a single pool without repeats, if it is large enough."""
-        if len(self.pools) == 1:
-            return rng.choice(self.pools[0], size, replace=len(self.pools[0]) < size)
-        visited = window(self.ring, int(rng.integers(len(self.ring))), size)
-        return np.array([rng.choice(self.pools[pool]) for pool in visited])
-
-    def batches(self, count: int, size: int, rng: np.random.Generator) -> list[Positions]:
-        """Draw several batches."""
-        return [self.batch(size, rng) for _ in range(count)]
-
-
-def batch_source(data: Dataset, kind: BatchKind, among: Positions | None = None) -> BatchSource:
-    """Return the source of a kind of batch, from some of the images or all.
-
-    Args:
-        data: the images.
-        kind: `random`; `FACTOR=LEVEL`, images that share a level; or `series NAME`, a stretch of
-            the digits of even or odd numbers, primes or Fibonacci numbers. Of several, the first
-            whose factor the data has.
-        among: indices that may be drawn.
-    """
-    among = np.arange(len(data)) if among is None else among
-    if kind == RANDOM:
-        return BatchSource([among], np.zeros(1, np.int64))
-    if isinstance(kind, str) and kind.startswith(SERIES_PREFIX):
-        return _series_source(data, kind.removeprefix(SERIES_PREFIX), among)
-    has_level = _has_level(data, [kind] if isinstance(kind, str) else kind)
-    pool = among[has_level[among]]
-    if not len(pool):
-        raise DataError(f"no images for batches of {kind}; choose another level or more data")
-    return BatchSource([pool], np.zeros(1, np.int64))
-
-
-def _series_source(data: Dataset, name: str, among: Positions) -> BatchSource:
-    digit = labels(data, "this data")[2][among]
-    pools = [among[digit == d] for d in range(10)]
-    stream = digit_stream(name)
-    missing = [d for d in np.unique(stream) if not len(pools[d])]
-    if missing:
-        raise DataError(
-            f"no images of the digit {missing[0]}, which the series needs; use more data"
-        )
-    return BatchSource(pools, stream)
-
-
-def _has_level(data: Dataset, kinds: Sequence[str]) -> NDArray[np.bool_]:
-    """Return (N,) whether images have the level; of several kinds, the first the data has."""
-    if data.factors is None:
-        raise DataError("kinds of batches need data with factors, which this has not")
-    unknown: UnknownNameError | None = None
-    for text in kinds:
-        name, equals, level = text.partition("=")
-        if not equals or not level.strip().isdigit():
-            raise ParameterError(
-                f"a kind of batch is `random`, `FACTOR=LEVEL` or `series NAME`, not {text!r}"
-            )
-        try:
-            return levels(data, data.factors)[:, column(data.factors, name)] == int(level)
-        except UnknownNameError as error:
-            unknown = error
-    raise unknown or ParameterError("a kind of batch is missing; write one, such as `random`")
-
-
-@measure
-def batch_kinds(
-    run: TrainedRun,
-    *,
-    kinds: Mapping[str, BatchKind],
-    learn: int = 80,
-    test: int = 20,
-    times: int = 0,
-    untrained: bool = False,
-    seed: int = 0,
-) -> dict[str, float]:
-    """Accuracy of support vector machines that classify batches by their shared code.
-
-    As in the code of Peis et al., 2020: posterior means, standardised, a linear and a Gaussian
-    kernel of width 1 / D, four fifths of the batches for training. Unlike there, no image is in
-    both a training and a test batch, and batches have the size of the run's.
-
-    Args:
-        run: the trained run.
-        kinds: kinds of batches by name, see `batch_source`.
-        learn: training batches of each kind.
-        test: test batches of each kind.
-        times: random batches as a further kind, this many times as many; 0 for none.
-        untrained: use the model before its first step, to see the effect of training.
-        seed: of the batches.
-
-    Returns:
-        `linear` and `rbf`, `linear_train` and `rbf_train`, and `base_rate`, the accuracy of the
-        majority kind; the same with `_with_random` if random batches are a kind.
-    """
-    model = _fresh_model(run) if untrained else run.model
-    data, size = run.data, run.spec.batch
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(data))
-    cut = round((1 - TEST_SHARE) * len(data))
-    counts = [(kinds[name], 1) for name in kinds] + [(RANDOM, times)] * (times > 0)
-    parts = [
-        [
-            group_codes(model, data, batch_source(data, kind, part).batches(n * count, size, rng))
-            for part, count in zip((order[:cut], order[cut:]), (learn, test), strict=True)
-        ]
-        for kind, n in counts
-    ]
-    scores = svm_accuracies(parts[: len(kinds)])
-    if times:
-        scores |= {f"{key}_with_random": value for key, value in svm_accuracies(parts).items()}
-    return scores
-
-
-def _fresh_model(run: TrainedRun) -> VAE:
-    """Build the model of a run as it was before its first step."""
-    from untwine.spec import build_model
-
-    spec = run.spec
-    return build_model(spec, run.data, latent=spec.latent, seed=spec.seed, batch=spec.batch)
-
-
-@torch.no_grad()
-def group_codes(model: VAE, data: Dataset, batches: Sequence[Positions]) -> GroupCodes:
-    """Return (M, D) posterior means of the shared codes of batches, as `encode_group` does.
-
-    Each image is encoded once, even if it is in several batches.
-    """
-    index, inverse = np.unique(np.concatenate(batches), return_inverse=True)
-    rows = np.split(inverse.reshape(-1), np.cumsum([len(batch) for batch in batches])[:-1])
-    with eval_mode(model), seeded(0):
-        parts = torch.from_numpy(index).split(ENCODE_CHUNK)
-        h = torch.cat([model.features(data.take(part)) for part in parts])
-        codes = [_shared_code(model, h[torch.from_numpy(row)]) for row in rows]
-    return torch.stack(codes).double().numpy()
-
-
-def _shared_code(model: VAE, h: Tensor) -> Tensor:
-    """Return (D,) the shared code of one group of examples with these features."""
-    together = Batch(h, torch.zeros(len(h), dtype=torch.long))
-    latents = model.infer(together, mean=True, features=h).latents.values()
-    shared = [latent.draw.mean[0] for latent in latents if latent.rows is not None]
-    if not shared:
-        raise IncompatibleError("this model has no latent that a group shares")
-    return torch.cat(shared)
-
-
-def svm_accuracies(parts: Sequence[Sequence[GroupCodes]]) -> dict[str, float]:
-    """Return the accuracy of classifiers of kinds, from training and test codes of each.
-
-    >>> one, other = np.zeros((4, 2)), np.ones((4, 2))
-    >>> scores = svm_accuracies([[one, one], [other, other[:2]]])
-    >>> scores["linear"], scores["rbf_train"], round(scores["base_rate"], 3)
-    (1.0, 1.0, 0.667)
-    """
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-    from sklearn.svm import SVC
-
-    codes = [np.concatenate([kind[part] for kind in parts]) for part in (0, 1)]
-    labels = [
-        np.repeat(np.arange(len(parts)), [len(kind[part]) for kind in parts]) for part in (0, 1)
-    ]
-    scores: dict[str, float] = {}
-    for kernel in KERNELS:
-        machine = make_pipeline(StandardScaler(), SVC(kernel=kernel, gamma="auto"))
-        machine.fit(codes[0], labels[0])
-        scores[f"{kernel}_train"], scores[kernel] = (
-            float(machine.score(z, y)) for z, y in zip(codes, labels, strict=True)
-        )
-    return {**scores, "base_rate": float(np.bincount(labels[1]).max() / len(labels[1]))}
 
 
 class SplitCodes(NamedTuple):
