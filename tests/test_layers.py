@@ -20,7 +20,7 @@ LAYERS = (
         "slots",
         "data",
     ),
-    *("parts", "vae", "latents", "train", "estimators | renderers"),
+    *("parts", "vae", "latents", "optimisers", "state", "train", "estimators | renderers"),
     "models | metrics | datasets | networks | likelihoods",
     *("spec", "runs", "scoring", "catalogue", "study", "report", "reproduce | explore", "cli"),
 )

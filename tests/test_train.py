@@ -10,7 +10,7 @@ from torch import nn
 
 import untwine
 from untwine import Batch, Recipe, Sizes
-from untwine.errors import DataError, ParameterError, RunError
+from untwine.errors import DataError, RunError, UntwineError
 from untwine.likelihoods.basic import bernoulli
 from untwine.models.factor_vae import DensityRatio
 from untwine.networks.mlp import mlp
@@ -183,7 +183,24 @@ def test_the_second_batch_of_an_adversary_leaves_running_statistics_alone(tiny):
     assert torch.equal(*statistics)
 
 
-@pytest.mark.parametrize("options", [{"steps": 0}, {"steps": 3, "compile": "maybe"}])
-def test_impossible_options_are_refused(tiny, options):
-    with pytest.raises(ParameterError, match="fit needs steps"):
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"steps": 0}, "at least 1 of steps"),
+        ({"epochs": 0}, "at least 1 of epochs"),
+        ({}, "steps or epochs; give one"),
+        ({"steps": 3, "epochs": 1}, "steps or epochs; give one"),
+        ({"steps": 3, "compile": "maybe"}, "compile must be"),
+        ({"steps": 3, "patience": 2}, "patience needs held-out data"),
+        ({"steps": 3, "validation": 1.5}, "validation must be a share"),
+        ({"steps": 3, "validation": "test"}, "fit holds out a share or takes other data"),
+        ({"steps": 3, "clip": -1}, "clip must be a number of at least 0"),
+        ({"steps": 3, "weight_decay": float("nan")}, "weight_decay must be a number"),
+        ({"steps": 3, "warm_up": 1.5}, "warm_up must be a whole number"),
+        ({"steps": 3, "optimiser": "rmspropp"}, "did you mean 'rmsprop'"),
+        ({"steps": 3, "schedule": "cosin"}, "did you mean 'cosine'"),
+    ],
+)
+def test_impossible_options_are_refused(tiny, options, sentence):
+    with pytest.raises(UntwineError, match=sentence):
         untwine.fit(make(tiny), tiny, quiet=True, **options)

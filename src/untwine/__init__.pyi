@@ -8,6 +8,7 @@ from . import study as study
 from .data.arrays import from_arrays as from_arrays
 from .data.dataset import Dataset as Dataset
 from .data.dataset import Factors as Factors
+from .data.derived import split_randomly as split_randomly
 from .data.opening import dataset as dataset
 from .errors import DataError as DataError
 from .errors import IncompatibleError as IncompatibleError
@@ -42,7 +43,7 @@ from .scoring.scores import evaluate_run as evaluate_run
 from .spec import Run as Run
 from .spec import build as build
 from .spec import plan as plan
-from .train import History as History
+from .state import History as History
 from .train import fit as fit
 from .vae import VAE as VAE
 from .vae import Recipe as Recipe

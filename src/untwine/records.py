@@ -50,6 +50,7 @@ class Likelihood:
     observe: Callable[[Tensor], Observation]
     outputs: int = 1
     pixels: int = 0  # how many the training objective counts; 0: as many as an image has
+    view: Callable[[Tensor], Tensor] | None = None  # how the encoder sees data of this kind
 
     def weight(self, shape: torch.Size) -> float:
         """The weight of log p(x|w) in the training objective, for examples of this shape."""

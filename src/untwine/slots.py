@@ -99,6 +99,8 @@ class Term(nn.Module, ABC):
     name that contains log p(x|w) does so itself.
     """
 
+    constant: float = 0.0  # what its estimator adds; left out where the term is shown
+
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
 

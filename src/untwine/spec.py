@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -13,8 +13,16 @@ from torch import Tensor
 
 from untwine import schema
 from untwine.data.dataset import Dataset
-from untwine.data.opening import absolute_paths, entries_of, load_dataset, resolve_dataset
-from untwine.errors import IncompatibleError, ParameterError, UnknownNameError
+from untwine.data.derived import split_randomly
+from untwine.data.opening import (
+    absolute_paths,
+    entries_of,
+    load_dataset,
+    reopen_with,
+    resolve_dataset,
+)
+from untwine.errors import DataError, IncompatibleError, ParameterError, UnknownNameError
+from untwine.optimisers import Training
 from untwine.plugins import Plugin
 from untwine.records import ModelCard, Sizes, is_image
 from untwine.registry import (
@@ -29,6 +37,7 @@ from untwine.registry import (
 )
 from untwine.schema import Parameter, Value
 from untwine.tools.compute import seeded
+from untwine.train import count_steps
 from untwine.vae import VAE, Recipe
 
 NUMBER_BOUNDS = {
@@ -40,6 +49,10 @@ NUMBER_BOUNDS = {
 
 NUMBERS = ("latent", "batch", "steps", "lr", "seed")
 """Fields of a run that are numbers."""
+OPTIONS = tuple(f.name for f in fields(Training))
+"""Fields of a run's training, which are left out where they have their defaults."""
+DEFAULT_STEPS = 10_000
+MAX_EXAMPLES_CHECKED = 256
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,7 @@ class Run:
     steps: int = 10_000
     lr: float = 1e-4
     seed: int = 0
+    training: Training = field(default_factory=Training)
     plugins: tuple[Plugin, ...] = ()  # that the pieces come from
 
     def __post_init__(self) -> None:
@@ -97,13 +111,13 @@ class Run:
         if data.get("digest"):
             data.pop("path", None)
         content = {
-            **asdict(self),
+            **self.numbers,
+            **self.training.changed(),
             "model": [models.non_default(part) for part in self.model],
             "data": data,
             "network": networks.non_default(self.network),
             "likelihood": likelihoods.non_default(self.likelihood),
         }
-        content.pop("plugins")
         if self.plugins:
             content["plugins"] = sorted(plugin.hash for plugin in self.plugins)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -126,13 +140,13 @@ class Run:
             "network": self.network.to_json(),
             "likelihood": self.likelihood.to_json(),
         }
-        numbers = {key: value for key, value in asdict(self).items() if key != "plugins"}
         made_with = [plugin.to_json() for plugin in self.plugins]
-        return {**numbers, **choices, **({"plugins": made_with} if made_with else {})}
+        plugins = {"plugins": made_with} if made_with else {}
+        return {**choices, **self.numbers, **self.training.changed(), **plugins}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Run:
-        known = {f.name for f in fields(cls)}
+        known = {f.name for f in fields(cls) if f.name != "training"} | {*OPTIONS}
         for key in data:
             if key not in known:
                 raise UnknownNameError(schema.unknown_name("entry of a run", key, sorted(known)))
@@ -144,7 +158,9 @@ class Run:
             "network": networks.from_json(data["network"]),
             "likelihood": likelihoods.from_json(data["likelihood"]),
         }
-        return cls(**{**data, **choices, "plugins": made_with})
+        training = Training(**{key: data[key] for key in OPTIONS if key in data})
+        rest = {key: value for key, value in data.items() if key not in OPTIONS}
+        return cls(**{**rest, **choices, "training": training, "plugins": made_with})
 
 
 def _rate(lr: Any) -> float:
@@ -241,11 +257,13 @@ def resolve_model(
     parts = [models[name] for name in model_names(model)]
     net, net_params = networks.parse(network or default_network(data.shape))
     like, like_params = likelihoods.parse(likelihood or data.likelihood.name)
-    asked.check([*parts, net, like, *others], also=NUMBERS)
+    asked.check([*parts, net, like, *others], also=(*NUMBERS, *OPTIONS))
     if like.metadata.get("bounded") and not data.in_unit_interval:
         raise IncompatibleError(
             f"the likelihood {like.name} needs data in [0, 1], which this is not; choose gaussian"
         )
+    if like.metadata.get("counts"):
+        require_counts(data)
     declared = {k: v for k, v in data.likelihood.params.items() if k in like.parameters}
     pieces = ModelSpec(
         model=tuple(models.choose(part.name, **asked.params_of(part)) for part in parts),
@@ -266,6 +284,16 @@ def _together(entry: Entry, named: Mapping[str, Value], asked: Settings) -> dict
     return {**named, **own}
 
 
+def require_counts(data: Dataset) -> None:
+    """Refuse data that is not made of whole numbers from 0, as its first examples tell."""
+    x = data.take_repeatably(range(min(len(data), MAX_EXAMPLES_CHECKED)))
+    if bool((x < 0).any()) or not torch.equal(x, x.round()):
+        raise IncompatibleError(
+            "the likelihood counts needs whole numbers from 0, which this data is not; choose "
+            "gaussian, or give the counts before scaling and logarithms"
+        )
+
+
 def plan(
     model: str,
     data: str,
@@ -274,9 +302,17 @@ def plan(
     likelihood: str | None = None,
     latent: int = 10,
     batch: int = 64,
-    steps: int = 10_000,
+    steps: int | None = None,
+    epochs: int | None = None,
     lr: float = 1e-4,
     seed: int = 0,
+    validation: float | str = 0.0,
+    patience: int = 0,
+    optimiser: str = "adam",
+    weight_decay: float = 0.0,
+    clip: float = 0.0,
+    schedule: str = "constant",
+    warm_up: int = 0,
     settings: Iterable[str] = (),
     **params: Value,
 ) -> Run:
@@ -291,9 +327,12 @@ def plan(
             default.
         latent: number of latents.
         batch: examples per step.
-        steps: optimiser steps.
+        steps: optimiser steps; 10,000 by default.
+        epochs: passes through the training data, instead of steps.
         lr: learning rate.
-        seed: of weights, data order and noise.
+        seed: of weights, held-out examples, data order and noise.
+        validation: share of the data to hold out, or a split of the dataset, as in `"test"`.
+        patience, optimiser, weight_decay, clip, schedule, warm_up: as in `untwine.fit`.
         settings: `NAME=VALUE` lines, as on the command line.
         params: parameters of the pieces named above, by their own names.
 
@@ -315,18 +354,43 @@ def plan(
     digest = {"digest": loaded.digest} if loaded.digest else {}
     parts = [*(models[part.name] for part in pieces.model), *entries_of(choice)]
     parts += [networks[pieces.network.name], likelihoods[pieces.likelihood.name]]
-    return Run(
+    run = Run(
         model=pieces.model,
         data=datasets.choose(choice.name, **{**choice.params, **digest}),
         network=pieces.network,
         likelihood=pieces.likelihood,
         latent=latent,
         batch=batch,
-        steps=steps,
+        steps=DEFAULT_STEPS if steps is None else steps,
         lr=lr,
         seed=seed,
+        training=Training(validation, patience, optimiser, weight_decay, clip, schedule, warm_up),
         plugins=plugins_of(parts),
     )
+    training_data, _ = split_data(run, loaded)
+    if epochs is None:
+        return run
+    return replace(run, steps=count_steps(steps, epochs, len(training_data), batch))
+
+
+def split_data(run: Run, data: Dataset) -> tuple[Dataset, Dataset | None]:
+    """What a run is trained on, and what it is validated on, of its data."""
+    held_out = run.training.validation
+    if not held_out:
+        return data, None
+    if not isinstance(held_out, str):
+        return split_randomly(data, held_out, seed=run.seed)
+    if run.data.params.get("split") == held_out:
+        raise ParameterError(f"the split {held_out} is what is trained on; choose another")
+    return data, open_split(run.data, held_out)
+
+
+def open_split(data: Choice, name: str) -> Dataset:
+    """Another split of a dataset, by name."""
+    try:
+        return reopen_with(data, split=name)
+    except UnknownNameError:
+        raise DataError(f"{data.name} has no splits; hold out a share, for example 0.1") from None
 
 
 def default_network(shape: torch.Size) -> str:

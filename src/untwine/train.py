@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.optim import Adam
 
 from untwine.data.dataset import Dataset
-from untwine.errors import ParameterError, RunError
+from untwine.data.derived import split_randomly
+from untwine.errors import ParameterError
 from untwine.latents import profile_latents
+from untwine.optimisers import Training
 from untwine.records import Batch
+from untwine.state import History, PackedState, Row, State
 from untwine.tools.compute import (
     derive_seed,
+    eval_mode,
     frozen_statistics,
     pick_device,
     retain_freed_memory,
@@ -26,149 +30,34 @@ from untwine.tools.compute import (
 from untwine.tools.progress import progress
 from untwine.vae import VAE
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-Row = dict[str, float]
-PackedState = tuple[dict[str, Tensor], dict[str, Any]]  # a training state as tensors and as JSON
 Losses = Callable[[Batch], tuple[dict[str, Tensor], Tensor]]
+OnRow = Callable[[Row], object]
 Compile = Literal["auto", "yes", "no"]
 MIN_PIXELS_TO_COMPILE = 2e10
 """Pixels that a run on a GPU must see before compiling repays its half minute."""
-
-
-class History(list[Row]):
-    """Rows of step and mean value of each term since the previous row."""
-
-    def to_frame(self) -> DataFrame:
-        """Return a table with one column per term."""
-        import pandas as pd
-
-        return pd.DataFrame(list(self))
-
-
-class State:
-    """Everything needed to resume training bit for bit."""
-
-    def __init__(self, model: VAE, lr: float) -> None:
-        self.model = model
-        self.adversaries = model.objective.adversaries()
-        adversarial = {id(p) for adversary in self.adversaries for p in adversary.parameters()}
-        self.parameters = [
-            p for p in model.parameters() if p.requires_grad and id(p) not in adversarial
-        ]
-        fused = next(model.parameters()).device.type in {"cpu", "cuda"}
-        self.optimiser = Adam(self.parameters, lr, fused=fused)
-        self.adversary_optimisers = [
-            Adam(a.parameters(), a.lr, betas=a.betas, fused=fused) for a in self.adversaries
-        ]
-        self.step = 0
-        self.history: list[Row] = []
-        self.names = ["loss", *model.objective.terms]
-        device = self.parameters[0].device
-        self.step_tensor = torch.zeros((), dtype=torch.long, device=device)  # for schedules
-        self.pending = torch.zeros(len(self.names), device=device)  # sums since the last row
-        self.pending_steps = 0
-
-    def step_adversaries(self, z: Tensor, other: Tensor) -> None:
-        """Update each adversary on detached codes of this batch and of an independent one."""
-        for adversary, optimiser in zip(self.adversaries, self.adversary_optimisers, strict=True):
-            optimiser.zero_grad(set_to_none=True)
-            adversary.adversary_loss(z, other).backward()
-            optimiser.step()
-
-    def record(self, terms: dict[str, Tensor]) -> None:
-        """Add the terms of a step to the pending row, without synchronising with the device."""
-        self.pending += torch.stack([terms[name].detach() for name in self.names])
-        self.step_tensor += 1
-        self.pending_steps += 1
-        self.step += 1
-
-    def close_row(self) -> Row:
-        """Append the mean of the terms since the last row to the history."""
-        self.require_finite()
-        means = (self.pending / self.pending_steps).tolist()
-        row = {"step": self.step, **dict(zip(self.names, means, strict=True))}
-        self.history.append(row)
-        self.pending.zero_()
-        self.pending_steps = 0
-        return row
-
-    def require_finite(self) -> None:
-        """Raise `RunError` if a term or a weight is NaN or infinite."""
-        all_weights = torch.stack([p.isfinite().all() for p in self.parameters]).all()
-        *finite, weights = torch.cat([self.pending.isfinite(), all_weights[None]]).tolist()
-        if all(finite) and weights:
-            return
-        bad = [name for name, good in zip(self.names, finite, strict=True) if not good]
-        first = self.step - self.pending_steps + 1
-        what = f"{' and '.join(bad)} became NaN or infinite" if bad else "the weights diverged"
-        raise RunError(
-            f"training stopped: {what} between steps {first} and {self.step}; "
-            "lower the learning rate or the weights of the terms"
-        )
-
-    def save_checkpoint(self, checkpoint: Callable[[State], None] | None) -> None:
-        """Pass the state to `checkpoint`, if any, after checking that it is finite."""
-        if checkpoint:
-            self.require_finite()
-            checkpoint(self)
-
-    def optimisers(self) -> list[Adam]:
-        return [self.optimiser, *self.adversary_optimisers]
-
-    def pack(self) -> PackedState:
-        """Return the state as named tensors and as values for JSON."""
-        tensors = {f"model.{k}": v for k, v in self.model.state_dict().items()}
-        for i, optimiser in enumerate(self.optimisers()):
-            for p, moments in optimiser.state_dict()["state"].items():
-                tensors |= {f"optimiser.{i}.{p}.{k}": v for k, v in moments.items()}
-        tensors["pending"] = self.pending
-        tensors["rng.cpu"] = torch.get_rng_state()
-        if self.pending.device.type != "cpu":
-            tensors["rng.device"] = torch.get_device_module(self.pending.device).get_rng_state()
-        values = {
-            "step": self.step,
-            "pending_steps": self.pending_steps,
-            "history": self.history,
-        }
-        return tensors, values
-
-    def unpack(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        """Restore what `pack` returned, random number generators included."""
-        groups: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.optimisers()]
-        weights: dict[str, Tensor] = {}
-        for name, value in tensors.items():
-            kind, _, rest = name.partition(".")
-            if kind == "model":
-                weights[rest] = value
-            elif kind == "optimiser":
-                i, p, key = rest.split(".")
-                groups[int(i)].setdefault(int(p), {})[key] = value
-        self.model.load_state_dict(weights)
-        for optimiser, state in zip(self.optimisers(), groups, strict=True):
-            fresh = optimiser.state_dict()
-            optimiser.load_state_dict({"state": state, "param_groups": fresh["param_groups"]})
-            for p, moments in optimiser.state.items():  # fused Adam needs one memory layout
-                for key in ("exp_avg", "exp_avg_sq"):
-                    moments[key] = torch.empty_like(p).copy_(moments[key])
-        self.pending.copy_(tensors["pending"])
-        torch.set_rng_state(tensors["rng.cpu"].cpu())
-        if "rng.device" in tensors:
-            torch.get_device_module(self.pending.device).set_rng_state(tensors["rng.device"].cpu())
-        self.step, self.pending_steps = values["step"], values["pending_steps"]
-        self.step_tensor.fill_(self.step)
-        self.history = list(values["history"])
+MAX_VALIDATION_EXAMPLES = 4096
+"""Held-out examples that each validation looks at; scores use all of them."""
+STEPS_PER_VALIDATION_BATCH = 4
+"""Steps for every batch of a validation, so that validating costs about a tenth of the time."""
 
 
 def fit(
     model: VAE,
     data: Dataset,
     *,
-    steps: int,
+    steps: int | None = None,
+    epochs: int | None = None,
     batch: int = 64,
     lr: float = 1e-4,
     seed: int = 0,
+    validation: float | Dataset = 0.0,
+    patience: int = 0,
+    optimiser: str = "adam",
+    weight_decay: float = 0.0,
+    clip: float = 0.0,
+    schedule: str = "constant",
+    warm_up: int = 0,
+    on_row: OnRow | None = None,
     device: str = "auto",
     compile: Compile = "auto",
     resume: PackedState | None = None,
@@ -177,7 +66,7 @@ def fit(
     stop: Callable[[], bool] = lambda: False,
     quiet: bool = False,
 ) -> History:
-    """Train a model on data with Adam and return the history of its terms.
+    """Train a model on data and return the history of its terms.
 
     On Linux this makes the C library retain freed memory, for the whole process.
 
@@ -185,9 +74,20 @@ def fit(
         model: changed in place, and left on the device.
         data: the training data.
         steps: optimiser steps.
+        epochs: passes through the data, instead of steps.
         batch: examples per step.
         lr: learning rate.
-        seed: seed of the order of the data and of all noise.
+        seed: seed of the order of the data, of the held-out examples and of all noise.
+        validation: held-out data, or the share of the data to hold out.
+        patience: rows of the history without a lower validation loss after which training stops;
+            the model is left with the best weights. 0 trains to the end.
+        optimiser: adam, adamax, adamw, nadam, radam, rmsprop or sgd, as in torch.
+        weight_decay: of the optimiser.
+        clip: largest norm of the gradient of all weights; 0 does not clip.
+        schedule: of the learning rate: constant, cosine or linear to 0, or plateau, which halves it
+            after five rows without a lower (validation) loss.
+        warm_up: steps over which the learning rate rises from 0.
+        on_row: called with every new row of the history. What it raises becomes a warning.
         device: `cpu`, `cuda`, `mps`, or `auto` for the best available.
         compile: whether to compile the model; `auto` does for long runs on a GPU.
         resume: a state from `State.pack` to resume from.
@@ -204,45 +104,118 @@ def fit(
     20
     """
     target = pick_device(device)
-    if steps < 1 or compile not in ("auto", "yes", "no"):
-        raise ParameterError(
-            "fit needs steps of at least 1 and compile 'auto', 'yes' or 'no', "
-            f"not {steps} and {compile!r}"
-        )
+    name = "other data" if isinstance(validation, Dataset) else validation
+    options = Training(name, patience, optimiser, weight_decay, clip, schedule, warm_up)
+    data, held_out = hold_out(data, validation, seed)
+    steps = count_steps(steps, epochs, len(data), batch)
+    if compile not in ("auto", "yes", "no"):
+        raise ParameterError(f"compile must be 'auto', 'yes' or 'no', not {compile!r}")
     retain_freed_memory()
     model.to(target).train()
     data = data.to(target)
     pixels = steps * batch * data.shape.numel()
     losses = loss_function(model, should_compile(pixels, target, compile))
-    log_every = max(10, steps // 200)
+    validate = Validation(model, held_out.to(target), batch, steps, seed) if held_out else None
+    log_every = max(10, steps // 200, validate.steps_between if validate else 0)
     with seeded(seed), progress(steps, "training", quiet=quiet) as show:
-        state = State(model, lr)
+        state = State(model, lr, steps=steps, options=options)
         if resume:
             state.unpack(*resume)
         order = data.batches(batch, derive_seed(seed, 0), target)
         second = data.batches(batch, derive_seed(seed, 1), target) if state.adversaries else order
         first_step, start_time = state.step, time.monotonic()
-        while state.step < steps:
+        while state.step < steps and not state.is_out_of_patience():
             if stop():
                 state.save_checkpoint(checkpoint)
                 raise KeyboardInterrupt
             terms, z = losses(data.batch(order.at(state.step), state.step_tensor))
             state.optimiser.zero_grad(set_to_none=True)
             terms["loss"].backward(inputs=state.parameters)
-            state.optimiser.step()
+            state.update_weights()
             if state.adversaries:
                 with seeded(derive_seed(seed, 2, state.step)):  # leaves the model's stream alone
                     other = data.batch(second.at(state.step), state.step_tensor)
                     state.step_adversaries(z, independent_codes(model, other))
             state.record(terms)
             if state.step % log_every == 0 or state.step == steps:
+                row = state.close_row(validate() if validate else None)
                 rate = batch * (state.step - first_step) / (time.monotonic() - start_time)
-                show(state.step, format_row(state.close_row(), rate))
+                show(state.step, format_row(model, row, rate))
+                if on_row:
+                    hand_over(on_row, row)
             if state.step % checkpoint_every == 0 and state.step < steps:
                 state.save_checkpoint(checkpoint)
+        state.restore_best()
     if model.card:
         model.card = replace(model.card, latents=profile_latents(model, data, batch=batch))
     return History(state.history)
+
+
+def count_steps(steps: int | None, epochs: int | None, n: int, batch: int) -> int:
+    """The steps of a training, given as such or as passes through n examples."""
+    if (steps is None) == (epochs is None):
+        raise ParameterError("a training needs steps or epochs; give one of them")
+    number, name = (steps, "steps") if epochs is None else (epochs, "epochs")
+    if type(number) is not int or number < 1:
+        raise ParameterError(f"a training needs at least 1 of {name}, not {number!r}")
+    return number if epochs is None else number * max(1, n // batch)
+
+
+def hold_out(
+    data: Dataset, validation: float | Dataset, seed: int
+) -> tuple[Dataset, Dataset | None]:
+    """The data to train on and the data to validate on, if any."""
+    if isinstance(validation, Dataset):
+        return data, validation
+    if isinstance(validation, str):
+        raise ParameterError(
+            f"fit holds out a share or takes other data, not {validation!r}; plan, train_run and "
+            "the command line know the splits of a dataset by name"
+        )
+    return split_randomly(data, validation, seed=seed) if validation else (data, None)
+
+
+class Validation:
+    """The terms on held-out examples: always the same ones, with the same noise.
+
+    Weights of terms that change during training count as at its end, so that losses compare.
+    """
+
+    def __init__(self, model: VAE, data: Dataset, batch: int, steps: int, seed: int) -> None:
+        n = min(len(data), MAX_VALIDATION_EXAMPLES)
+        count = math.ceil(n / batch)
+        device = next(model.parameters()).device
+        size = n // count if data.batch_order is None else batch  # groups may need their size
+        order = data.batches(size, derive_seed(seed, 3), device)
+        self.model, self.data, self.seed = model, data, derive_seed(seed, 4)
+        self.batches = [order.at(number) for number in range(count)]
+        self.step = torch.tensor(steps, device=device)
+
+    @property
+    def steps_between(self) -> int:
+        """The fewest steps between two validations."""
+        return STEPS_PER_VALIDATION_BATCH * len(self.batches)
+
+    @torch.no_grad()
+    def __call__(self) -> Row:
+        parts: dict[str, list[Tensor]] = {}
+        with eval_mode(self.model), seeded(self.seed):
+            for index in self.batches:
+                trace = self.model.trace(self.data.batch(index, self.step))
+                elbo = {"elbo": self.model.elbo_of(trace)} if self.model.has_elbo else {}
+                for name, value in {**elbo, **self.model.objective(trace)}.items():
+                    parts.setdefault(f"validation_{name}", []).append(value)
+        return {name: torch.stack(values).mean().item() for name, values in parts.items()}
+
+
+def hand_over(on_row: OnRow, row: Row) -> None:
+    """Call `on_row`, which can neither stop the training nor change its random numbers."""
+    try:
+        with seeded(0):
+            on_row(dict(row))
+    except Exception as error:
+        text = f"on_row failed at step {row['step']:,}: {type(error).__name__}: {error}"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 @torch.no_grad()
@@ -252,10 +225,14 @@ def independent_codes(model: VAE, batch: Batch) -> Tensor:
         return model.infer(batch).z
 
 
-def format_row(row: Row, rate: float) -> str:
+def format_row(model: VAE, row: Row, rate: float) -> str:
     """A row as a short text: `loss 85.1  nll 67.2  kl 12.9  3,120 images/s`."""
-    terms = "  ".join(f"{name} {value:.4g}" for name, value in row.items() if name != "step")
-    return f"{terms}  {rate:,.0f} images/s"
+    prefix, texts = "validation_", dict[bool, list[str]]({False: [], True: []})
+    for name, value in model.objective.without_constants(row).items():
+        if name != "step":
+            texts[name.startswith(prefix)].append(f"{name.removeprefix(prefix)} {value:.4g}")
+    held_out = ["validation:", *texts[True]] if texts[True] else []
+    return "  ".join([*texts[False], *held_out, f"{rate:,.0f} images/s"])
 
 
 def should_compile(pixels: int, device: torch.device, choice: Compile) -> bool:

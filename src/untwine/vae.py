@@ -22,6 +22,7 @@ from untwine.parts.defaults import (
     NoCorruption,
     SingleLatent,
     StandardNormal,
+    View,
 )
 from untwine.parts.schedules import Weight, scale
 from untwine.parts.terms import KL, NegLogLikelihood
@@ -54,6 +55,16 @@ class Objective(nn.Module):
             for name, weight in self.weights.items()
         ]
         return {"loss": torch.stack(weighted).sum(), **values}
+
+    def without_constants(self, row: Mapping[str, float]) -> dict[str, float]:
+        """A row of the history without the constants that the estimators of terms add."""
+        terms = dict(self.terms.items())
+        shown = dict(row)
+        for name in row:
+            term = terms.get(name.removeprefix("validation_"))
+            if isinstance(term, Term):
+                shown[name] -= term.constant
+        return shown
 
     def adversaries(self) -> list[AdversarialTerm]:
         return [term for term in self.terms.values() if isinstance(term, AdversarialTerm)]
@@ -298,14 +309,22 @@ class VAE(nn.Module):
     @torch.no_grad()
     def elbo(self, x: Tensor, *, seed: int | None = None) -> Tensor:
         """The evidence lower bound in nats, averaged over the batch, with one sample each."""
-        if not isinstance(self.objective.terms["nll"], NegLogLikelihood):
+        if not self.has_elbo:
             raise IncompatibleError(
                 "this model weighs the likelihood of each example, so its ELBO is not defined here"
             )
         with eval_mode(self), seeded(seed):
-            trace = self.trace(self.as_batch(x))
-            kl = torch.stack([latent.kl.sum() for latent in trace.latents.values()]).sum()
-            return trace.px.log_prob(trace.target).mean() - kl / len(x)
+            return self.elbo_of(self.trace(self.as_batch(x)))
+
+    @property
+    def has_elbo(self) -> bool:
+        """Whether the ELBO is defined: no term weighs the likelihood of each example."""
+        return isinstance(self.objective.terms["nll"], NegLogLikelihood)
+
+    def elbo_of(self, trace: Trace) -> Tensor:
+        """The evidence lower bound of a pass, averaged over the batch."""
+        kl = torch.stack([latent.kl.sum() for latent in trace.latents.values()]).sum()
+        return trace.px.log_prob(trace.target).mean() - kl / len(trace.target)
 
     @torch.no_grad()
     def log_likelihood(self, x: Tensor, *, samples: int = 100, seed: int | None = None) -> Tensor:
@@ -388,6 +407,8 @@ class Recipe:
             prior=self.prior or StandardNormal,
         )
         encoder = network.encoder(sizes.shape)
+        if likelihood.view:
+            encoder = nn.Sequential(View(likelihood.view), encoder)
         latents = (self.latents or single)(sizes)
         code = replace(sizes, latent=latents.out_features)
         mapping = (self.mapping or IdentityMapping)(code)

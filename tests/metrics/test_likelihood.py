@@ -19,6 +19,7 @@ def test_bounds_are_averaged_with_a_standard_error():
 
 def test_one_bound_has_no_standard_error():
     assert elbo([-3.0]) == {"elbo": -3.0}
+    assert elbo([-3.0], 2)["bits_per_dimension"] == pytest.approx(1.5 / math.log(2))
 
 
 @pytest.mark.parametrize("bad", [[], [[1.0]], ["a"], [np.nan], [-np.inf]])

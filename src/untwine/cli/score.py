@@ -26,6 +26,13 @@ def evaluate(
         int, typer.Option("--examples", min=2, help="Number of examples to score on.")
     ] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed for choosing the examples.")] = 0,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="training, validation, all, or a split of the dataset. By default the held-out "
+            "examples, if there are any, else all."
+        ),
+    ] = None,
     settings: Settings = None,
     as_json: Json = False,
     out: Runs = Path("runs"),
@@ -56,6 +63,7 @@ def evaluate(
         device=device,
         quiet=quiet,
         settings=settings or [],
+        split=split,
     )
     print_scores(scores, "json" if as_json else "table")
 

@@ -14,10 +14,31 @@ def train(
     data: Annotated[str, typer.Argument(help="A dataset, a folder of images, an .npy or .npz.")],
     settings: Settings = None,
     latent: Annotated[int, typer.Option(help="Number of latents.")] = 10,
-    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 10_000,
+    steps: Annotated[
+        int | None, typer.Option(help="Optimiser steps.", show_default="10000")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes through the data, not --steps.")
+    ] = None,
     batch: Annotated[int, typer.Option(help="Examples per step.")] = 64,
-    lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-4,
+    lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-4,
     seed: Annotated[int, typer.Option(help="Seed of weights, data order and noise.")] = 0,
+    validation: Annotated[
+        str, typer.Option(help="Share of the data to hold out, or a split of the dataset.")
+    ] = "0",
+    patience: Annotated[
+        int,
+        typer.Option(help="Rows without a lower validation loss until it stops; 0: never."),
+    ] = 0,
+    optimiser: Annotated[
+        str, typer.Option(help="adam, adamax, adamw, nadam, radam, rmsprop or sgd.")
+    ] = "adam",
+    weight_decay: Annotated[float, typer.Option(help="Weight decay of the optimiser.")] = 0.0,
+    clip: Annotated[float, typer.Option(help="Largest norm of the gradient; 0: any.")] = 0.0,
+    schedule: Annotated[
+        str, typer.Option(help="Of the learning rate: constant, cosine, linear or plateau.")
+    ] = "constant",
+    warm_up: Annotated[int, typer.Option(help="Steps over which the learning rate rises.")] = 0,
     network: Annotated[
         str | None, typer.Option(help="conv, mlp(width=128), ...; by default what fits the data.")
     ] = None,
@@ -49,6 +70,7 @@ def train(
       untwine train vae sprites
       untwine train beta-tcvae sprites --set beta=6 --set size=32 --steps 20000
       untwine train beta-vae ./photos --set folder.size=64 --latent 32
+      untwine train vae mnist --epochs 20 --validation 0.1 --patience 10 --schedule cosine
       untwine train vae data.npz --network mlp --set mlp.width=512 --likelihood gaussian
 
     `untwine models`, `datasets`, `networks` and `likelihoods` list what can be named; `untwine
@@ -66,9 +88,17 @@ def train(
         settings=settings or [],
         latent=latent,
         steps=steps,
+        epochs=epochs,
         batch=batch,
         lr=lr,
         seed=seed,
+        validation=validation,
+        patience=patience,
+        optimiser=optimiser,
+        weight_decay=weight_decay,
+        clip=clip,
+        schedule=schedule,
+        warm_up=warm_up,
     )
     was_finished = is_finished(out / spec.directory)
     try:

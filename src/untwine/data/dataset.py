@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -177,6 +177,15 @@ class Factors:
             levels = ", ".join(f"{self.names[k]} = {level}" for k, level in fixed.items())
             raise DataError(f"no example has {levels}")
         return rng.choice(np.flatnonzero(keep), size=n)
+
+
+@runtime_checkable
+class DivisibleOrdering(Protocol):
+    """An order of batches that a part of the examples can keep."""
+
+    def restricted(self, index: NDArray[np.integer]) -> BatchOrdering:
+        """The order of batches of the examples at these positions."""
+        ...
 
 
 class BatchOrder(Protocol):

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from untwine import schema
-from untwine.data.dataset import Dataset, Factors, Source
+from untwine.data.dataset import Dataset, DivisibleOrdering, Factors, Source
 from untwine.data.files import check_digest
 from untwine.errors import DataError, ParameterError, UnknownNameError
+from untwine.tools.compute import derive_seed
 
 Levels = NDArray[np.integer[Any]]
 LABEL_FACTORS = ("digit", "class")  # names of the factor that holds the class
@@ -142,6 +143,43 @@ def subset(data: Dataset, keep: NDArray[np.integer[Any]]) -> Dataset:
         groups=None if data.groups is None else data.groups[index.long()],
         batch_order=None,
     )
+
+
+def split_randomly(data: Dataset, share: float, *, seed: int = 0) -> tuple[Dataset, Dataset]:
+    """The data without a random share, and that share; examples of one group stay together.
+
+    >>> import untwine
+    >>> [len(part) for part in split_randomly(untwine.dataset("digits"), 0.1)]
+    [1350, 150]
+    """
+    if not 0 < share < 1:
+        raise ParameterError(f"the share to hold out must lie between 0 and 1, not {share}")
+    ordering = data.batch_order
+    if ordering is not None and not isinstance(ordering, DivisibleOrdering):
+        raise DataError(
+            f"{data.name or 'this data'} draws its batches in its own way, which a part of it "
+            "cannot keep; validate on a split of it or on other data"
+        )
+    rng = np.random.default_rng(derive_seed(seed, 5))
+    units = np.arange(len(data)) if data.groups is None else data.groups.cpu().numpy()
+    kinds = np.unique(units)
+    n = max(1, round(share * len(kinds)))
+    if n >= len(kinds):
+        what = "example" if data.groups is None else "group"
+        raise DataError(
+            f"{share:g} of {len(kinds)} {what}{'s' * (len(kinds) > 1)} cannot be held out; "
+            "hold out less, or take more data"
+        )
+    held = np.isin(units, rng.choice(kinds, n, replace=False))
+    rest, apart = np.flatnonzero(~held), np.flatnonzero(held)
+    return _divide(data, rest), _divide(data, apart)
+
+
+def _divide(data: Dataset, keep: NDArray[np.integer[Any]]) -> Dataset:
+    """A part of a dataset, with the order of batches restricted to it."""
+    ordering = data.batch_order
+    restricted = ordering.restricted(keep) if isinstance(ordering, DivisibleOrdering) else None
+    return replace(subset(data, keep), batch_order=restricted, evaluation=None)
 
 
 def require_shuffled(text: str, data: Dataset) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -67,6 +66,21 @@ class GroupOrder:
         return rng.permutation(order[grouped].reshape(-1, self.members)).reshape(-1)
 
 
+@dataclass(frozen=True)
+class GroupOrdering:
+    """Makes orders of batches for examples whose levels are known."""
+
+    level: NDArray[np.integer]  # (N,)
+    members: int
+
+    def __call__(self, batch: int, seed: int, device: torch.device) -> GroupOrder:
+        return GroupOrder(self.level, self.members, batch, seed, device)
+
+    def restricted(self, index: NDArray[np.integer]) -> GroupOrdering:
+        """The order of batches of the examples at these positions."""
+        return GroupOrdering(self.level[index], self.members)
+
+
 def _select_level(
     of: str, by: str, data: Dataset, cell: NDArray[np.integer], level: int
 ) -> Dataset:
@@ -118,6 +132,4 @@ def grouped(
             raise ParameterError(f"grouped.level must be -1 to {last} for {by}, not {level}")
         data = _select_level(of, by, data, cell, level)
         cell = cell[cell == level]
-    return replace(
-        data, groups=torch.from_numpy(cell), batch_order=partial(GroupOrder, cell, members)
-    )
+    return replace(data, groups=torch.from_numpy(cell), batch_order=GroupOrdering(cell, members))

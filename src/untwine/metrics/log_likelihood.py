@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.errors import DataError
-from untwine.metrics.elbo import mean_and_error
+from untwine.metrics.elbo import nats_and_bits
 from untwine.registry import metric
 from untwine.schema import Count
 
@@ -21,14 +21,17 @@ from untwine.schema import Count
     range=(-math.inf, None),
     unchanged_by=(),
 )
-def log_likelihood(log_weights: ArrayLike, *, draws: Count = 100) -> dict[str, float]:
+def log_likelihood(
+    log_weights: ArrayLike, dimensions: int | None = None, *, draws: Count = 100
+) -> dict[str, float]:
     """The log-likelihood in nats per example, from draws of the posterior (Burda et al., 2016).
 
     log p(x) ≈ log 1/S Σ_s w_s,   log w_s = log p(x|z_s) + log p(z_s) − log q(z_s|x)
 
     `log_weights` (N, S) are log w for S draws of each of N examples, of which the first `draws` are
-    used. The mean over examples is followed by its standard error and the mean effective number of
-    draws, (Σ w)² / Σ w²: near 1 means that one draw carries the estimate. A weight may be 0 (minus
+    used. The mean over examples is followed by its standard error, by itself in bits per dimension
+    (for examples of `dimensions` numbers), and by the mean effective number of draws,
+    (Σ w)² / Σ w²: near 1 means that one draw carries the estimate. A weight may be 0 (minus
     infinity) where another of the same example is not.
 
     Blind spots: for any number of draws it is a lower bound in expectation, and the looser the
@@ -49,7 +52,7 @@ def log_likelihood(log_weights: ArrayLike, *, draws: Count = 100) -> dict[str, f
     values = top[:, 0] + np.log(total / draws)
     effective = np.square(total) / np.square(weights).sum(1)
     return {
-        **mean_and_error("log_likelihood", values),
+        **nats_and_bits("log_likelihood", values, dimensions),
         "effective_draws": float(effective.mean()),
     }
 

@@ -56,6 +56,9 @@ class KLPart(Term):
         self.part: Part = part
         self.weighting: Weighting = weighting
         self.n_train = sizes.n_train
+        if weighting == "mws":
+            multiple = {"mi": 1, "tc": sizes.latent - 1, "dw": -sizes.latent}[part]
+            self.constant = multiple * math.log(sizes.n_train)
 
     def forward(self, trace: Trace) -> Tensor:
         q, z = trace.density(self), trace.z[:: trace.draws]  # one draw per example
@@ -99,7 +102,8 @@ def beta_tcvae(
 
     Computed as the exact KL plus (α−1) MI + (β−1) TC + (γ−1) DW, which has the same expectation
     and less noise. Minibatch weights shift TC by the constant (D−1) log N, which has no
-    gradient; judge it by its changes. Estimates depend on the batch size.
+    gradient. History files contain it; the progress line, reports and the explorer leave it out.
+    Estimates depend on the batch size.
 
     Args:
         beta: weight of the total correlation; 1 is the VAE, the paper takes 6, the 2019 study 1

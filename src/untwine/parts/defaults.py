@@ -97,3 +97,14 @@ class NoCorruption(Corruption):
 
     def corrupt(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x, x
+
+
+class View(nn.Module):
+    """How the encoder sees data of one kind, such as counts."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)

@@ -123,6 +123,8 @@ def write_report(
         reconstructions=reconstructions(trained) if is_image else None,
         samples=samples(trained) if is_image else None,
         curves=loss_curves(trained),
+        held_out=trained.validation is not None,
+        best_step=trained.history.best_step() if trained.spec.training.patience else None,
         spec_json=json.dumps(trained.spec.to_json(), indent=2),
     )
     file = trained.path / "report.html"
@@ -176,10 +178,13 @@ def _grid_url(images: ImageArray) -> str:
 
 
 def loss_curves(trained: TrainedRun) -> str:
-    """The terms of the loss during training, as SVG."""
-    steps = [row["step"] for row in trained.history]
-    names = [name for name in trained.history[0] if name != "step"]
-    return curves(steps, {name: [r[name] for r in trained.history] for name in names})
+    """The terms of the loss during training, as SVG; without constants of their estimators."""
+    rows = [trained.model.objective.without_constants(row) for row in trained.history]
+    names = [name for name in rows[0] if name != "step"]
+    lines: dict[str, Sequence[float]] = {
+        name.replace("_", " "): [row[name] for row in rows] for name in names
+    }
+    return curves([row["step"] for row in rows], lines)
 
 
 def curves(x: Sequence[float], lines: dict[str, Sequence[float]]) -> str:

@@ -24,7 +24,8 @@ def spec_rows(spec: Run) -> Sequence[tuple[str, str]]:
     named = [(kind, str(piece)) for kind, piece in zip(kinds, pieces, strict=True)]
     titles = {"latent": "latents", "lr": "learning rate"}
     numbers = {titles.get(name, name): str(value) for name, value in spec.numbers.items()}
-    return [*named, *{**numbers, "steps": f"{spec.steps:,}"}.items()]
+    options = {name.replace("_", " "): str(v) for name, v in spec.training.changed().items()}
+    return [*named, *{**numbers, "steps": f"{spec.steps:,}", **options}.items()]
 
 
 def train_command(spec: Run) -> str:
@@ -37,8 +38,8 @@ def train_command(spec: Run) -> str:
             if key != "digest" and not (own and key == "path") and value != "":
                 words += ["--set", f"{piece.name}.{key}={format_value(value)}"]
     words += ["--network", spec.network.name, "--likelihood", spec.likelihood.name]
-    for name, value in spec.numbers.items():
-        words += [f"--{name}", format_value(value)]
+    for name, value in {**spec.numbers, **spec.training.changed()}.items():
+        words += [f"--{name.replace('_', '-')}", format_value(value)]
     for plugin in spec.plugins:
         words += ["--plugin", plugin.name] if plugin.name.endswith(".py") else []
     return shlex.join(words)

@@ -24,7 +24,7 @@ from untwine.errors import DataError, RunError
 from untwine.registry import Choice, datasets
 from untwine.runs.cards import load_from_card, load_model, run_card
 from untwine.runs.states import list_states, state_step
-from untwine.spec import Run
+from untwine.spec import Run, split_data
 from untwine.tools.files import read_json, sha256
 from untwine.tools.process import is_running
 from untwine.train import History
@@ -49,6 +49,11 @@ class TrainedRun:
     def data(self) -> Dataset:
         """The data that the run was trained on."""
         return self.open_data()
+
+    @cached_property
+    def validation(self) -> Dataset | None:
+        """The data that the run held out, if any."""
+        return split_data(self.spec, self.data)[1]
 
     @property
     def scores(self) -> dict[str, float]:

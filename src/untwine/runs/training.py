@@ -21,13 +21,14 @@ from untwine.data.opening import load_dataset
 from untwine.errors import ParameterError, RunError
 from untwine.runs.directory import TrainedRun, is_finished, open_run, read_record, read_spec
 from untwine.runs.states import latest_state, list_states, save_state, state_step
-from untwine.spec import Run, build_model, plan
+from untwine.spec import Run, build_model, plan, split_data
+from untwine.state import Row, State
 from untwine.tools.compute import limit_threads, pick_device
 from untwine.tools.files import sha256, write_bytes, write_json
 from untwine.tools.process import lock_directory, stop_requested
 from untwine.tools.terminal import warn
 from untwine.tools.weights import pack_weights
-from untwine.train import Compile, Row, State, fit
+from untwine.train import Compile, OnRow, fit
 from untwine.vae import VAE
 
 
@@ -39,12 +40,14 @@ def run(
     threads: int | None = None,
     compile: Compile = "auto",
     checkpoint_every: int = 1000,
+    on_row: OnRow | None = None,
     quiet: bool = False,
 ) -> Path:
     """Train a run in its directory below `out`, or resume it; a finished run is skipped.
 
     A resumed run keeps the device, the threads and the compilation with which it was started, and
-    ends with the weights and the history it would have had without the interruption.
+    ends with the weights and the history it would have had without the interruption. `on_row` is
+    called with every new row of the history.
 
     Returns:
         the run's directory
@@ -53,7 +56,7 @@ def run(
     if is_finished(path):
         require_same(path, spec)
         return path
-    data = load_dataset(spec.data)
+    data, held_out = split_data(spec, load_dataset(spec.data))
     model = build_model(spec, data, latent=spec.latent, seed=spec.seed, batch=spec.batch)
     data.batches(spec.batch, spec.seed, pick_device(device))  # refuses a batch too large
     path.mkdir(parents=True, exist_ok=True)
@@ -71,6 +74,8 @@ def run(
                 batch=spec.batch,
                 lr=spec.lr,
                 seed=spec.seed,
+                **{**asdict(spec.training), "validation": held_out or 0.0},
+                on_row=on_row,
                 device=how["device"],
                 compile=how["compile"],
                 resume=resume,
@@ -92,13 +97,14 @@ def train_run(
     threads: int | None = None,
     compile: Compile = "auto",
     checkpoint_every: int = 1000,
+    on_row: OnRow | None = None,
     quiet: bool = False,
     **numbers_and_settings: Any,
 ) -> TrainedRun:
     """Plan a run, train or resume it, and open it: `plan`, `run` and `open_run` in one call.
 
-    Takes the keywords of `plan` (network, likelihood, latent, steps, batch, lr, seed, and the
-    parameters of the pieces) and of `run`.
+    Takes the keywords of `plan` (network, likelihood, latent, steps, batch, lr, seed, validation,
+    patience, ... and the parameters of the pieces) and of `run`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as out:
@@ -108,7 +114,8 @@ def train_run(
     """
     spec = plan(model, data, **numbers_and_settings)
     options = {"device": device, "threads": threads, "compile": compile, "quiet": quiet}
-    return open_run(run(spec, out, checkpoint_every=checkpoint_every, **options))
+    path = run(spec, out, checkpoint_every=checkpoint_every, on_row=on_row, **options)
+    return open_run(path)
 
 
 def prepare_or_resume(

@@ -190,6 +190,11 @@ class Representation:
         """(N,) the cluster of every example, for models that have clusters."""
         return self._each(self.index, "assigning", self.model.assign).astype(np.int64)
 
+    @property
+    def dimensions(self) -> int:
+        """The numbers of one example."""
+        return self.data.shape.numel()
+
     @functools.cached_property
     def elbos(self) -> Floats:
         """(M / chunk,) the evidence lower bound in nats, averaged over each chunk."""

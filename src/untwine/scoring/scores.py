@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from untwine.runs.directory import TrainedRun, open_run, read_scores, value_name
 from untwine.schema import Value
 from untwine.scoring.references import reference_scores
 from untwine.scoring.representation import N_EXAMPLES, CodeArrays, Representation
-from untwine.spec import Settings
+from untwine.spec import Settings, open_split, split_data
 from untwine.tools.deprecated import renamed_keywords
 from untwine.tools.files import write_json
 from untwine.tools.process import lock_directory
@@ -268,13 +269,19 @@ def evaluate_run(
     device: str = "auto",
     quiet: bool = True,
     settings: Iterable[str] = (),
+    split: str | None = None,
 ) -> Scores:
-    """Score a finished run; scores are stored in its `scores.json`, and only new ones computed."""
+    """Score a finished run; scores are stored in its `scores.json`, and only new ones computed.
+
+    `split` chooses the examples: `training`, `validation`, `all`, or a split of the dataset. By
+    default a run is scored on its held-out examples, if it has any, and else on all.
+    """
     trained = open_run(path)
     representation = represent_run(
-        trained, n_examples=n_examples, seed=seed, device=device, quiet=quiet
+        trained, n_examples=n_examples, seed=seed, device=device, quiet=quiet, split=split
     )
-    return evaluate_representation(trained.path, representation, metrics, settings=settings)
+    scores = partial(evaluate_representation, trained.path, representation, metrics)
+    return scores(settings=settings, split=None if is_default_split(trained, split) else split)
 
 
 def represent_run(
@@ -284,11 +291,12 @@ def represent_run(
     seed: int = 0,
     device: str = "auto",
     quiet: bool = True,
+    split: str | None = None,
 ) -> Representation:
     """A run's model on a sample of its data, encoded in batches of the size it was trained on."""
     return Representation(
         trained.model,
-        trained.data,
+        data_to_score(trained, split),
         n_examples=n_examples,
         seed=seed,
         device=device,
@@ -297,12 +305,32 @@ def represent_run(
     )
 
 
+def is_default_split(trained: TrainedRun, split: str | None) -> bool:
+    """Whether these are the examples on which a run is scored by default."""
+    return split in (None, "all" if trained.validation is None else "validation")
+
+
+def data_to_score(trained: TrainedRun, split: str | None) -> Dataset:
+    """The examples of a run to score on, or another split of its dataset."""
+    if is_default_split(trained, split):
+        return trained.validation or trained.data
+    if split == "all":
+        return trained.data
+    if split == "training":
+        return split_data(trained.spec, trained.data)[0]
+    if split == "validation" and "split" not in trained.spec.data.params:
+        raise DataError("this run held out no examples; leave --split out, or train it anew")
+    assert split is not None, "no split is the default"
+    return open_split(trained.spec.data, split)
+
+
 def evaluate_representation(
     path: Path,
     representation: Representation,
     metrics: Names = None,
     *,
     settings: Iterable[str] = (),
+    split: str | None = None,
     with_stored: bool = False,
 ) -> Scores:
     """The scores of a run's representation, stored in the run's directory.
@@ -312,7 +340,9 @@ def evaluate_representation(
     """
     label = metric_registry.label
     choices = choose_metrics(metrics, representation, Settings.read(settings))
-    sample = {"examples": len(representation.index), "seed": representation.seed}
+    sample: dict[str, Any] = {"examples": len(representation.index), "seed": representation.seed}
+    if split:
+        sample["split"] = split
     how = {label(choice): {"params": json_params(choice), **sample} for choice in choices}
     with lock_directory(path):
         stored = read_scores(path)
@@ -372,4 +402,5 @@ def _is_registered(label: str) -> bool:
 
 def _is_stored(stored: dict[str, Any], label: str, how: dict[str, Any]) -> bool:
     """Whether a metric is stored with these settings."""
-    return label in stored and all(stored[label][key] == value for key, value in how[label].items())
+    asked = {"split": None, **how[label]}
+    return label in stored and all(stored[label].get(key) == asked[key] for key in asked)

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from untwine.data.opening import load_dataset
+from untwine.optimisers import Training
 from untwine.spec import Run, build_model
 from untwine.study.file import Study
 from untwine.tools.compute import limit_threads
@@ -44,7 +45,7 @@ def _kind(run: Run) -> Run:
     from untwine.registry import models
 
     plain = tuple(models.choose(part.name) for part in run.model)
-    return replace(run, model=plain, seed=0, steps=1, lr=1e-4)
+    return replace(run, model=plain, seed=0, steps=1, lr=1e-4, training=Training())
 
 
 def _measure(run: Run) -> tuple[float, int]:

@@ -23,7 +23,7 @@ from untwine.errors import (
 )
 from untwine.registry import load_plugin, metrics
 from untwine.schema import format_value, unknown_name
-from untwine.spec import NUMBER_BOUNDS, Run, build_model, plan
+from untwine.spec import NUMBER_BOUNDS, OPTIONS, Run, build_model, plan, split_data
 
 if TYPE_CHECKING:
     from untwine.data.dataset import Dataset
@@ -34,7 +34,7 @@ ENTRIES = (
     "scales",
 )
 PIECES = ("network", "likelihood")
-TRAINING = ("latent", "batch", "steps", "lr", *PIECES)
+TRAINING = ("latent", "batch", "steps", "epochs", "lr", *PIECES, *OPTIONS)
 MAX_SEEDS = 100_000
 MAX_RUNS = 1_000_000
 PLAIN = re.compile(r"\w[\w .+-]*")  # a name that is safe as a directory's
@@ -413,7 +413,7 @@ def build_setting(
 ) -> tuple[Run, VAE, Dataset]:
     """One setting, built and tried on a small batch."""
     run = plan(model, data, settings=_settings(params), **numbers)
-    opened = load_dataset(run.data)
+    opened, _ = split_data(run, load_dataset(run.data))
     built = build_model(run, opened, latent=run.latent, seed=0, batch=run.batch)
     if run.batch > len(opened):
         raise DataError(f"a batch of {run.batch} cannot be drawn from {len(opened)} examples")

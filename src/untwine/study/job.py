@@ -120,7 +120,7 @@ def has_codes(path: Path) -> bool:
 
 def store_codes(path: Path) -> None:
     """Write the codes of the same examples for every run on the same data, for comparisons."""
-    sample = represent_run(open_run(path), n_examples=N_STORED_CODES)
+    sample = represent_run(open_run(path), n_examples=N_STORED_CODES, split="all")
     arrays = {"codes": sample.codes.astype(np.float32), "kl": sample.kl.astype(np.float32)}
     write_atomically(
         path / "codes.npz", lambda stream: np.savez(stream, allow_pickle=False, **arrays)

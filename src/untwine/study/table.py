@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,8 @@ def _numbers(run: Run) -> dict[tuple[str, str], str]:
     """Every number of a run's model and training, as text; the seed and the data apart."""
     pieces = [*run.model, run.network, run.likelihood]
     params = {(p.name, key): format_value(value) for p in pieces for key, value in p.params.items()}
-    own = {("run", name): str(value) for name, value in run.numbers.items() if name != "seed"}
+    numbers = {**run.numbers, **asdict(run.training)}
+    own = {("run", name): str(value) for name, value in numbers.items() if name != "seed"}
     names = {("run", "network"): run.network.name, ("run", "likelihood"): run.likelihood.name}
     return {**params, **own, **names}
 
