@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -37,15 +38,26 @@ def spec():
 
 def train(out):
     path = untwine.run(spec(), out, **OPTIONS)
-    evaluate_run(path, n_examples=50)
+    evaluate_run(path, ["mig", "reconstruction", "log-likelihood"], n_examples=50)
     return path
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
+def trained(tmp_path_factory):
+    """A run that nothing interrupted; not to be changed."""
+    return train(tmp_path_factory.mktemp("undisturbed"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(trained):
     """The results of a run that nothing interrupted."""
-    path = train(tmp_path_factory.mktemp("undisturbed"))
-    return {name: (path / name).read_bytes() for name in RESULTS}
+    return results(trained)
+
+
+@pytest.fixture
+def finished(trained, tmp_path):
+    """A copy of that run in a directory of its own."""
+    return shutil.copytree(trained, tmp_path / trained.name)
 
 
 def results(path):
@@ -168,8 +180,8 @@ def test_a_run_without_any_whole_state_starts_again(tmp_path, undisturbed):
     assert results(train(tmp_path)) == undisturbed
 
 
-def test_a_finished_run_is_left_alone(tmp_path):
-    path = train(tmp_path)
+def test_a_finished_run_is_left_alone(tmp_path, finished):
+    path = finished
     before = {file: file.stat().st_mtime_ns for file in path.iterdir() if file.suffix}
     assert untwine.run(spec(), tmp_path, **OPTIONS) == path
     assert {file: file.stat().st_mtime_ns for file in path.iterdir() if file.suffix} == before
@@ -195,16 +207,16 @@ def test_a_diverged_run_keeps_its_last_good_state(tmp_path):
         assert all(w.isfinite().all() for w in weights)
 
 
-def test_an_opened_run_encodes_as_it_did(tmp_path, tiny):
-    path = train(tmp_path)
+def test_an_opened_run_encodes_as_it_did(tmp_path, finished, tiny):
+    path = finished
     first, second = untwine.open_run(path), untwine.open_run(path)
     x = tiny.take([3, 4])
     assert torch.equal(first.model.encode(x), second.model.encode(x))
     assert first.spec == spec() and first.history[-1]["step"] == STEPS
 
 
-def test_damaged_weights_are_refused(tmp_path):
-    path = train(tmp_path)
+def test_damaged_weights_are_refused(tmp_path, finished):
+    path = finished
     weights = path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\0\0")
     with pytest.raises(RunError, match="is damaged"):
@@ -222,8 +234,8 @@ def test_what_is_not_a_run_or_not_finished_is_refused(tmp_path):
         untwine.open_run(tmp_path)
 
 
-def test_runs_are_found_by_a_part_of_their_name(tmp_path):
-    path = train(tmp_path)
+def test_runs_are_found_by_a_part_of_their_name(tmp_path, finished):
+    path = finished
     assert find_run("beta", tmp_path) == path == find_run(str(path), "elsewhere")
     with pytest.raises(RunError, match="there is no run 'nothing'"):
         find_run("nothing", tmp_path)
@@ -234,8 +246,8 @@ def test_runs_are_found_by_a_part_of_their_name(tmp_path):
         find_run("beta", tmp_path)
 
 
-def test_the_list_of_runs_tells_their_state_and_survives_a_broken_one(tmp_path):
-    path = train(tmp_path)
+def test_the_list_of_runs_tells_their_state_and_survives_a_broken_one(tmp_path, finished):
+    path = finished
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.json").write_text("{")
     rows = {row[0]: row for row in describe_runs(tmp_path)}
@@ -262,11 +274,6 @@ def test_the_two_newest_states_are_kept(tmp_path):
     assert [path.name[:9] for path in list_states(tmp_path / "s")] == ["000000003", "000000002"]
     tensors, facts = latest_state(tmp_path / "s", print)
     assert tensors["x"] == 3 and facts == {"step": 3}
-
-
-@pytest.fixture
-def finished(tmp_path):
-    return train(tmp_path)
 
 
 def test_an_edited_specification_is_noticed(finished):

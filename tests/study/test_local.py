@@ -80,7 +80,7 @@ def test_an_added_metric_or_seed_leaves_work_only_for_itself(tmp_path):
 
 
 def test_a_killed_worker_costs_one_retry_of_one_run(tmp_path):
-    where = folder(tmp_path, 2, steps=4000)
+    where = folder(tmp_path, 2, steps=400)
     killed = []
 
     def watch(event):
@@ -90,7 +90,7 @@ def test_a_killed_worker_costs_one_retry_of_one_run(tmp_path):
         events.append(event.kind)
 
     events = []
-    outcome = launch(where.jobs(checkpoint_every=100), workers=2, watch=watch)
+    outcome = launch(where.jobs(checkpoint_every=20), workers=2, watch=watch)
     assert killed and events.count("retry") == 1
     assert len(outcome.done) == 2 and not outcome.failed
 
@@ -177,7 +177,7 @@ study: long
 models: {beta-vae: {beta: [1, 4]}}
 data: sprites(size=16)
 seeds: 2
-training: {network: mlp, steps: 1500, batch: 8, latent: 2}
+training: {network: mlp, steps: 500, batch: 8, latent: 2}
 metrics: [mig]
 examples: 60
 """
@@ -187,7 +187,7 @@ def start(tmp_path):
     (tmp_path / "long.yaml").write_text(STUDY)
     words = ["study", "run", str(tmp_path / "long.yaml"), "--out", str(tmp_path), "--workers", "2"]
     return subprocess.Popen(
-        [sys.executable, "-m", "untwine", *words, "--checkpoint-every", "200"],
+        [sys.executable, "-m", "untwine", *words, "--checkpoint-every", "50"],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -212,7 +212,7 @@ def test_a_study_goes_on_where_its_driver_was_stopped(tmp_path, how):
     out, err = again.communicate(timeout=300)
     assert again.returncode == 0, err
     stopped = scores(open_folder(out.strip()))
-    jobs = open_folder(out.strip()).jobs(checkpoint_every=200)
+    jobs = open_folder(out.strip()).jobs(checkpoint_every=50)
     alone = StudyFolder(tmp_path / "alone", open_folder(out.strip()).study)
     launch([j for j in alone.jobs() if j.spec.directory == jobs[0].spec.directory])
     assert len(stopped) == 4
