@@ -15,11 +15,12 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/pytest --numprocesses auto --dist worksteal
 
-# Format, lint and types; changes nothing.
+# Format, lint (with security rules), types, and known vulnerabilities; changes nothing.
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+	$(BIN)/python .ci/audit.py
 
 # Write the tables and pages that come from the registries.
 docs: $(READY)

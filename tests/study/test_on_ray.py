@@ -148,11 +148,11 @@ def test_a_mirror_brings_back_what_was_there_and_sends_what_is_new(tmp_path):
     with synced(address, job) as first:
         (first.path / "states").mkdir()
         (first.path / "states" / "1").write_text("one")
-        (first.path / "done.json").write_text("{}")
+        (first.path / "history.csv").write_text("step\n1\n")
     with synced(address, job) as second:
         assert (second.path / "states" / "1").read_text() == "one"
     pull(address, [job])
-    assert (job.path / "done.json").exists() and not (job.path / "states").exists()
+    assert (job.path / "history.csv").exists() and not (job.path / "states").exists()
 
 
 def test_a_failure_that_was_overcome_is_gone_there_and_here(tmp_path):
@@ -165,13 +165,13 @@ def test_a_failure_that_was_overcome_is_gone_there_and_here(tmp_path):
     assert (job.path / "failed.json").exists()
     with synced(address, job) as again:
         (again.path / "failed.json").unlink()
-        (again.path / "scores.json").write_text("1")
+        (again.path / "scores.json").write_text("{}")
     pull(address, [job])
     assert not (job.path / "failed.json").exists()
     with synced(address, job) as more:
-        (more.path / "scores.json").write_text("2")
+        (more.path / "history.csv").write_text("2")
     pull(address, [job])
-    assert (job.path / "scores.json").read_text() == "2"
+    assert (job.path / "history.csv").read_text() == "2"
 
 
 def test_pushing_follows_what_is_removed(tmp_path):

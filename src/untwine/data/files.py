@@ -309,6 +309,8 @@ def cached_arrays(
     with filelock.FileLock(folder / ".lock"):
         arrays = _arrays(folder)
         if arrays is None:
+            for leftover in folder.glob(".*.tmp"):  # of a process that died while writing
+                leftover.unlink()
             made = make()
             for key, values in made.items():
                 write_atomically(folder / f"{key}.npy", lambda s, v=values: np.save(s, v))

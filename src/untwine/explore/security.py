@@ -24,7 +24,7 @@ LINGER = 2.0  # seconds in which the rest of a refused body is discarded, before
 ONE_TIME_PERIOD = 300.0  # seconds in which a one-time token can be used
 TOO_LARGE = f"at most {MAX_UPLOAD // 1_000_000} MB can be sent; make the picture smaller"
 TOO_MANY = "too many uploads at once; try again in a moment"
-NO_TOKEN = "open the address that the server printed, with its ?token=..."
+WRONG_ADDRESS = "open the address that the server printed, with its ?token=..."
 FOREIGN = "another site asked for this; open the explorer's own address in the browser"
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -91,8 +91,8 @@ class AccessControl:
             return JSONResponse({"detail": FOREIGN}, 403)
         if self.token and not has_token and not self.is_allowed(headers):
             if headers.get("sec-fetch-dest") == "document":
-                return HTMLResponse(f"<!doctype html><title>untwine</title><p>{NO_TOKEN}", 401)
-            return JSONResponse({"detail": NO_TOKEN}, 401, {"www-authenticate": "Bearer"})
+                return HTMLResponse(f"<!doctype html><title>untwine</title><p>{WRONG_ADDRESS}", 401)
+            return JSONResponse({"detail": WRONG_ADDRESS}, 401, {"www-authenticate": "Bearer"})
         if body.declared > MAX_UPLOAD:
             return JSONResponse({"detail": TOO_LARGE}, 413)
         if body.is_large and self.uploads >= MAX_UPLOADS_AT_ONCE:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from untwine.explore.gallery import Gallery
 
 PORT = 8765
+ALL_ADDRESSES = ("0.0.0.0", "::", "")  # noqa: S104 (compared with what the user gave)
 N_PORTS_TRIED = 100  # from PORT on, until one is free
 
 
@@ -170,7 +171,7 @@ def bracketed(host: str) -> str:
 
 def public_name(host: str) -> str:
     """The host name for others: the machine's name if it listens on all addresses."""
-    return socket.gethostname() if host in ("0.0.0.0", "::", "") else bracketed(host)
+    return socket.gethostname() if host in ALL_ADDRESSES else bracketed(host)
 
 
 def in_background(work: Callable[[], object]) -> None:

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from untwine.errors import RunError
 from untwine.registry import Choice, metrics
-from untwine.runs.directory import is_finished, open_run, read_scores
+from untwine.runs.directory import is_finished, open_run, read_record, read_scores
 from untwine.runs.training import run
 from untwine.scoring.scores import evaluate_run, json_params, represent_run
 from untwine.spec import Run
@@ -87,9 +87,8 @@ def is_complete(job: Job) -> bool:
     """Whether nothing is left to do of a job; what is damaged is left to do."""
     if not is_finished(job.path) or (job.compares and not has_codes(job.path)):
         return False
-    if not job.scored:
-        return True
     try:
+        read_record(job.path)
         stored = read_scores(job.path)
     except RunError:
         return False

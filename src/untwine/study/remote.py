@@ -1,26 +1,35 @@
 """Run directories on remote storage (an fsspec URL): computed here, stored there.
 
-Files go up in an order that keeps the promise of a run's directory: `done.json` last.
+A file is sent under a temporary name and then moved, so that it is there whole or not at all. Files
+go up in an order that keeps the promise of a run's directory: the scores, then `done.json` last. A
+damaged file that was there before is dropped and made again.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from untwine.errors import DataError
-from untwine.study.job import Job
+from untwine.errors import DataError, RunError, UntwineError
+from untwine.runs.directory import is_finished, read_history, read_scores
+from untwine.runs.training import require_same
+from untwine.study.job import Job, has_codes
+from untwine.tools.files import read_json, sha256
+from untwine.tools.terminal import warn
 
 PUSHED_EVERY = 20.0  # seconds between two copies of what has changed
 SMALL = ("run.json", "done.json", "scores.json", "failed.json", "codes.npz", "history.csv")
-LAST = ("done.json", "scores.json")
+ORDER = ("run.json", "", "scores.json", "done.json")  # of sending; "" for all other files
+ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "az"})  # whose uploads appear whole
+PART = re.compile(r"\..+\.part")  # the temporary name of a file that is being sent
 
 
 def is_url(text: str) -> bool:
@@ -39,7 +48,7 @@ def synced(address: str, job: Job) -> Iterator[Job]:
     system, root = _system(url)
     with tempfile.TemporaryDirectory(prefix="untwine-") as scratch:
         here = replace(job, out=scratch)
-        sent = _download(system, root, here.path)
+        sent = _download(system, root, here)
         ended = threading.Event()
         keeper = threading.Thread(
             target=_keep_pushing, args=(system, root, here.path, sent, ended), daemon=True
@@ -57,7 +66,8 @@ def _keep_pushing(
     system: Any, root: str, path: Path, sent: dict[str, tuple[int, int]], ended: threading.Event
 ) -> None:
     while not ended.wait(PUSHED_EVERY):
-        push(system, root, path, sent)
+        if not is_finished(path):  # scores come before done.json, so they are sent together
+            push(system, root, path, sent)
 
 
 def push(system: Any, root: str, path: Path, sent: dict[str, tuple[int, int]]) -> None:
@@ -67,12 +77,11 @@ def push(system: Any, root: str, path: Path, sent: dict[str, tuple[int, int]]) -
         for file in path.rglob("*")
         if file.is_file() and not file.name.startswith(".")
     }
-    for name in sorted(files, key=lambda name: (name in LAST, name)):
+    for name in sorted(files, key=lambda name: (ORDER.index(name if name in ORDER else ""), name)):
         try:
             mark = _mark(files[name])
             if sent.get(name) != mark:
-                system.makedirs(f"{root}/{name}".rpartition("/")[0], exist_ok=True)
-                system.put_file(str(files[name]), f"{root}/{name}")
+                _put(system, files[name], f"{root}/{name}")
                 sent[name] = mark
         except FileNotFoundError:  # an old state, removed in the meantime
             continue
@@ -85,8 +94,20 @@ def push(system: Any, root: str, path: Path, sent: dict[str, tuple[int, int]]) -
 def send(address: str, job: Job, name: str) -> None:
     """Copy one file of the job's own directory up."""
     system, root = _system(f"{address.rstrip('/')}/{job.spec.directory}")
-    system.makedirs(root, exist_ok=True)
-    system.put_file(str(job.path / name), f"{root}/{name}")
+    _put(system, job.path / name, f"{root}/{name}")
+
+
+def _put(system: Any, file: Path, target: str) -> None:
+    """Copy a file up, whole or not at all."""
+    folder, _, name = target.rpartition("/")
+    system.makedirs(folder, exist_ok=True)
+    protocols = {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
+    if protocols & ATOMIC:
+        system.put_file(str(file), target)
+        return
+    part = f"{folder}/.{name}.part"
+    system.put_file(str(file), part)
+    system.mv(part, target)
 
 
 def pull(address: str, jobs: Iterable[Job]) -> None:
@@ -132,17 +153,59 @@ def _time(facts: dict[str, Any]) -> float | None:
     return None
 
 
-def _download(system: Any, root: str, path: Path) -> dict[str, tuple[int, int]]:
-    """Everything that is at an address; the files as they are here now."""
+def _download(system: Any, root: str, job: Job) -> dict[str, tuple[int, int]]:
+    """Copy everything at an address into the job's directory; the intact files, as they are now.
+
+    Damaged files are removed here. Those that are made again replace them there; others are
+    removed there too, by the next push.
+    """
+    path = job.path
     path.mkdir(parents=True)
     system.invalidate_cache()
     sent: dict[str, tuple[int, int]] = {}
     for file in system.find(root) if system.exists(root) else ():
         name = file[len(root) :].lstrip("/")
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        system.get_file(file, str(path / name))
-        sent[name] = _mark(path / name)
+        if PART.fullmatch(PurePosixPath(name).name):
+            system.rm_file(file)
+        elif ".." not in PurePosixPath(name).parts:
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            system.get_file(file, str(path / name))
+            sent[name] = _mark(path / name)
+    drop_damaged(job)
     return sent
+
+
+def drop_damaged(job: Job) -> None:
+    """Remove what is damaged in a job's directory, and what depends on it."""
+    checks: list[tuple[Callable[[Path], object], tuple[str, ...]]] = [
+        (lambda path: read_json(path / "failed.json"), ("failed.json",)),
+        (_check_weights, ("done.json",)),
+        (lambda path: require_same(path, job.spec), ("run.json", "done.json")),
+        (read_scores, ("scores.json",)),
+        (_check_codes, ("codes.npz",)),
+    ]
+    for check, names in checks:
+        if not (job.path / names[0]).exists():
+            continue
+        try:
+            check(job.path)
+        except UntwineError as error:
+            warn(f"{error}; {names[0]} is made again")
+            for name in names:
+                (job.path / name).unlink(missing_ok=True)
+
+
+def _check_weights(path: Path) -> None:
+    """Refuse a finished run whose weights or history are damaged."""
+    weights, done = path / "model.safetensors", read_json(path / "done.json")
+    if not weights.exists() or sha256(weights.read_bytes()) != done.get("weights"):
+        raise RunError(f"{weights} is damaged (its checksum differs)")
+    read_history(path)
+
+
+def _check_codes(path: Path) -> None:
+    if not has_codes(path):
+        raise RunError(f"{path / 'codes.npz'} is damaged")
 
 
 def _mark(file: Path) -> tuple[int, int]:
