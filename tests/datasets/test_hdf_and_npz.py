@@ -9,6 +9,7 @@ import pytest
 
 import untwine
 from untwine.data.dataset import Factors
+from untwine.datasets.shapes3d_render import FACTORS
 from untwine.errors import DataError
 
 SHAPES3D = Factors(
@@ -68,7 +69,8 @@ def test_part_of_3d_shapes_keeps_levels_and_sizes(tmp_path):
 
 def test_the_whole_of_3d_shapes_is_a_grid(tmp_path):
     data = untwine.dataset("shapes3d", path=str(write_shapes3d(tmp_path, n=480_000, side=1)))
-    assert len(data) == 480_000 and data.factors == SHAPES3D
+    assert len(data) == 480_000 and data.factors == FACTORS
+    assert (FACTORS.names, FACTORS.sizes) == (SHAPES3D.names, SHAPES3D.sizes)
 
 
 def test_3d_shapes_is_unpacked_once_and_a_damaged_copy_is_made_again(tmp_path):

@@ -13,10 +13,11 @@ import untwine
 from untwine.cli.main import app
 from untwine.errors import DataError, IncompatibleError
 from untwine.registry import metrics
+from untwine.runs.directory import open_run
 from untwine.scoring.references import cosine_rotation, reference_codes
 from untwine.scoring.representation import CodeArrays, Representation
 from untwine.scoring.rows import read_rows, score_rows, subsample_rows
-from untwine.scoring.scores import applicable, compute
+from untwine.scoring.scores import applicable, compute, represent_run
 
 QUICK = ["mig", "modularity", "factor-vae-score", "active-units"]
 
@@ -222,3 +223,15 @@ def test_damaged_archives_are_refused(tmp_path):
     np.savez(tmp_path / "other.npz", a=np.zeros((3, 1)), b=np.zeros((3, 1)))
     with pytest.raises(DataError, match="name one of them 'codes'"):
         read_rows(tmp_path / "other.npz")
+
+
+def test_training_examples_are_scored_where_they_are_asked_for(tmp_path):
+    spec = untwine.plan(
+        "vae", "held-out(of=digits, examples=200, part=both)", network="mlp(width=8)", steps=2
+    )
+    trained = open_run(untwine.run(spec, tmp_path, quiet=True))
+    sizes = {
+        split: len(represent_run(trained, n_examples=20, split=split).data)
+        for split in (None, "training")
+    }
+    assert sizes == {None: 200, "training": 1300}

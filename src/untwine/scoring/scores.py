@@ -317,7 +317,7 @@ def data_to_score(trained: TrainedRun, split: str | None) -> Dataset:
     if split == "all":
         return trained.data
     if split == "training":
-        return split_data(trained.spec, trained.data)[0]
+        return replace(split_data(trained.spec, trained.data)[0], evaluation=None)
     if split == "validation" and "split" not in trained.spec.data.params:
         raise DataError("this run held out no examples; leave --split out, or train it anew")
     assert split is not None, "no split is the default"
