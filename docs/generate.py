@@ -5,18 +5,25 @@ python docs/generate.py --check    list what is out of date, and exit with 1 if 
 python docs/generate.py --sheets   also render the contact sheets of the datasets (minutes)
 python docs/generate.py --reproductions DIR   also copy the results of `untwine reproduce` into the
                                    pages of reproductions/, between the markers of each item
+python docs/generate.py --results  also rebuild the items of papers in trial from the tables in
+                                   reproductions/results, and the picture of all verdicts
 """
 
 import re
 import shutil
 import sys
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from untwine.catalogue import pairs
 from untwine.catalogue.entries import KINDS, entry_page, markdown_table
+from untwine.tools.pages import SHOWS_DATA
 
 ROOT = Path(__file__).parent.parent
 REPRODUCTIONS = ROOT / "docs" / "reproductions"
+RESULTS = REPRODUCTIONS / "results"
+LEFT_OUT = "The picture shows photographs that may not be passed on; the command draws it."
 SHEETS = {  # file name: dataset, for each dataset that needs no files
     "sprites": "sprites",
     "colour-dsprites": "colour-dsprites",
@@ -67,6 +74,12 @@ def draw_sheets() -> None:
         print(f"drew {path.relative_to(ROOT)}")
 
 
+def without_photographs(text: str) -> str:
+    """A page without the pictures that show images of CelebA, which may not be passed on."""
+    shown = rf"(\*\*[^\n]*celeba[^\n]*)\n\n!\[[^\]]*{re.escape(SHOWS_DATA)}\]\([^)]*\)"
+    return re.sub(shown, rf"\1 {LEFT_OUT}", text)
+
+
 def item_results(address: str, folder: Path) -> str:
     """The results of an item, on real data and then on stand-ins; copies its figures."""
     paper, item = address.split("/")
@@ -75,7 +88,7 @@ def item_results(address: str, folder: Path) -> str:
         page = folder / paper / f"{item}-laptop{ending}"
         if not (page / "results.md").exists():
             continue
-        text = (page / "results.md").read_text("utf-8")
+        text = without_photographs((page / "results.md").read_text("utf-8"))
         for file in re.findall(r"\(figures/([^)]+\.png)\)", text):
             name = f"{paper}-{item}{ending}-{file}"
             shutil.copy(page / "figures" / file, REPRODUCTIONS / "figures" / name)
@@ -84,27 +97,72 @@ def item_results(address: str, folder: Path) -> str:
     return "\n".join(texts)
 
 
-def fill_reproductions(folder: Path) -> None:
+def rebuilt_item(address: str) -> str:
+    """The tables and figures of an item, rebuilt from the recorded tables; keeps its figures."""
+    from untwine.reproduce.items import find_item
+    from untwine.reproduce.page import rebuild_item
+
+    with tempfile.TemporaryDirectory() as folder:
+        text = rebuild_item(find_item(address), RESULTS, Path(folder))
+        for file in re.findall(r"\(figures/([^)]+\.png)\)", text):
+            name = f"{address.replace('/', '-')}-{file}"
+            shutil.copy(Path(folder) / "figures" / file, REPRODUCTIONS / "figures" / name)
+            text = text.replace(f"(figures/{file})", f"(figures/{name})")
+    return text
+
+
+def trial_papers() -> list[str]:
+    from untwine.reproduce.items import paper_names, read_paper
+
+    return [name for name in paper_names() if read_paper(name)["trial"]]
+
+
+def fill_reproductions(results: Callable[[str], str], papers: Iterable[str]) -> None:
     (REPRODUCTIONS / "figures").mkdir(exist_ok=True)
-    for page in sorted(REPRODUCTIONS.glob("*.md")):
+    for page in (REPRODUCTIONS / f"{name}.md" for name in papers):
         text = page.read_text("utf-8")
         for address in re.findall(r"<!-- ([\w-]+/[\w-]+) -->", text):
-            block = f"<!-- {address} -->\n{item_results(address, folder)}<!-- /{address} -->"
-            marked = rf"<!-- {address} -->.*?<!-- /{address} -->"
-            text = re.sub(marked, lambda _, new=block: new, text, flags=re.DOTALL)
+            text = filled(text, address, results(address).rstrip("\n"))
         page.write_text(text, "utf-8")
         print(f"filled {page.relative_to(ROOT)}")
+
+
+def filled(text: str, mark: str, content: str) -> str:
+    """A page with new content between two marks."""
+    block = f"<!-- {mark} -->\n{content}\n<!-- /{mark} -->"
+    marked = rf"<!-- {mark} -->.*?<!-- /{mark} -->"
+    return re.sub(marked, lambda _: block, text, flags=re.DOTALL)
+
+
+def draw_verdicts() -> None:
+    from matplotlib import rc_context
+
+    from untwine.reproduce.overview import draw_matrix
+    from untwine.tools.figures import STYLE
+
+    with rc_context(STYLE):
+        path = REPRODUCTIONS / "figures" / "verdicts.png"
+        draw_matrix(RESULTS).savefig(path, dpi=110, bbox_inches="tight")
+    print(f"drew {path.relative_to(ROOT)}")
 
 
 def items() -> str:
     """The page on reproductions with an up-to-date list of items."""
     from untwine.reproduce.items import all_items
+    from untwine.reproduce.overview import matrix
 
     text = (REPRODUCTIONS / "README.md").read_text("utf-8")
     rows = [f"| `{i.address}` | {i.title} | {i.minutes:g} min |" for i in all_items()]
     table = "\n".join(["| item | what it shows | laptop, two cores |", "|---|---|---|", *rows])
-    block = f"<!-- items -->\n{table}\n<!-- /items -->"
-    return re.sub(r"<!-- items -->.*?<!-- /items -->", lambda _: block, text, flags=re.DOTALL)
+    return filled(filled(text, "items", table), "verdicts", matrix(RESULTS))
+
+
+def verdicts(name: str) -> str:
+    """The page of a paper with an up-to-date table of verdicts."""
+    from untwine.reproduce.overview import verdict_table
+
+    text = (REPRODUCTIONS / f"{name}.md").read_text("utf-8")
+    return filled(text, "verdicts", verdict_table(name, RESULTS))
 
 
 def pages() -> dict[Path, str]:
@@ -112,10 +170,18 @@ def pages() -> dict[Path, str]:
     texts = {ROOT / "docs" / f"{kind}.md": entry_page(kind) for kind in KINDS}
     texts[ROOT / "docs" / "compositions.md"] = pairs.pair_page()
     texts[REPRODUCTIONS / "README.md"] = items()
+    texts |= {REPRODUCTIONS / f"{name}.md": verdicts(name) for name in trial_papers()}
     return {ROOT / "README.md": readme(), ROOT / "docs" / "data.md": data(), **texts}
 
 
 def main() -> int:
+    if "--reproductions" in sys.argv:
+        folder = Path(sys.argv[sys.argv.index("--reproductions") + 1])
+        others = {p.stem for p in REPRODUCTIONS.glob("*.md")} - {"README", *trial_papers()}
+        fill_reproductions(lambda address: item_results(address, folder), sorted(others))
+    if "--results" in sys.argv:
+        fill_reproductions(rebuilt_item, trial_papers())
+        draw_verdicts()
     texts = pages()
     stale = [
         path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text
@@ -126,8 +192,6 @@ def main() -> int:
         return 1 if stale else 0
     if "--sheets" in sys.argv:
         draw_sheets()
-    if "--reproductions" in sys.argv:
-        fill_reproductions(Path(sys.argv[sys.argv.index("--reproductions") + 1]))
     for path in stale:
         path.write_text(texts[path], "utf-8")
         print(f"wrote {path.relative_to(ROOT)}")

@@ -72,6 +72,7 @@ class Evidence:
         """Open the results; `tables` are recorded ones, which need no runs."""
         self.prepared = prepared
         self.quiet = quiet
+        self.recorded = tables is not None
         self._tables: dict[str, Table] = dict(tables or {})
 
     @property
@@ -148,6 +149,8 @@ class Evidence:
         """Open one of the described runs: the one with this seed, or else the first."""
         from untwine.runs.directory import open_run
 
+        if self.recorded:
+            raise NoRuns(f"{study} is known by its table alone")
         rows = self.select(study, description, data)
         of_seed = rows[rows["seed"] == seed]
         row = (of_seed if len(of_seed) else rows).iloc[0]

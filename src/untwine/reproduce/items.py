@@ -104,6 +104,13 @@ def read_paper(name: str) -> Paper:
     )
 
 
+def read_causes(name: str) -> dict[str, str]:
+    """Return a sentence for each claim on why it came out so, written after the runs."""
+    folder = resources.files("untwine.reproduce.papers").joinpath(name.replace("-", "_"))
+    file = folder.joinpath("causes.yaml")
+    return dict(parse(file.read_text("utf-8"), "causes.yaml").content) if file.is_file() else {}
+
+
 def _check_paper(paper: Paper) -> Paper:
     """Return the paper if its file is valid; otherwise report all mistakes at once."""
     mistakes: list[tuple[int, str]] = []

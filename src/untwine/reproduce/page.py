@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from untwine.reproduce.claims import OURS, PUBLISHED, Verdict, assess_claim
-from untwine.reproduce.evidence import Evidence, PublishedEvidence
+from untwine.reproduce.evidence import Evidence, NoRuns, PublishedEvidence
 from untwine.reproduce.items import SCALES, STAND_IN_ENDING, Item, PreparedItem, all_items
 from untwine.reproduce.registry import render_entry
+from untwine.reproduce.trial import read_records, recorded_evidence
 from untwine.tools.files import read_json, write_bytes, write_json
 from untwine.tools.pages import Section, markdown, render, save_figures
 from untwine.tools.terminal import format_duration
@@ -54,6 +56,37 @@ def write_page(prepared: PreparedItem, *, quiet: bool = True) -> Page:
     write_bytes(folder / "results.md", _page_markdown(item, saved, verdicts, record).encode())
     write_json(folder / "results.json", {**record, "verdicts": [v.to_json() for v in verdicts]})
     return Page(folder / "index.html", saved, verdicts)
+
+
+def rebuild_item(item: Item, results: Path, folder: Path) -> str:
+    """Rebuild an item's tables and figures from recorded tables, without the runs.
+
+    What needs models, such as samples, is left out.
+
+    Args:
+        item: of a paper that is in trial.
+        results: folder of the recorded tables.
+        folder: where figures are saved, in `figures`.
+
+    Returns:
+        Markdown
+    """
+    from matplotlib import rc_context
+
+    from untwine.tools.figures import STYLE
+
+    records = read_records(item.paper, "laptop", results)
+    evidence = recorded_evidence(
+        item, "laptop", {k: r for k, r in records.items() if k in item.studies}
+    )
+    sections: list[Section] = []
+    with rc_context(STYLE):
+        for entry in item.show:
+            with contextlib.suppress(NoRuns):
+                sections += render_entry(evidence, entry)
+        saved = save_figures(sections, folder, quiet=True)
+    parts = [f"## {item.address}: {item.title}", item.about, *map(markdown, saved)]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def assess_item(evidence: Evidence) -> list[Verdict]:

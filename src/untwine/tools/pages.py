@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 FILE_WIDTH = 300  # pixels to which narrower pictures are enlarged in files, about
 
 
+SHOWS_DATA = " (with images of the data)"  # ends the title of a picture that shows such
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of a page; `save_figures` turns `figure` and `picture` into `svg` and `image`."""
@@ -33,6 +36,7 @@ class Section:
     header: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     picture: NDArray[np.uint8] | None = None  # (H, W, 3)
+    shows_data: bool = False  # the picture contains images of the dataset itself
     svg: str = ""
     image: str = ""
 
@@ -93,7 +97,8 @@ def markdown(section: Section) -> str:
     """Return a section as Markdown, with links to the files of its figures."""
     lines = [f"**{section.title}.** {section.sentence}", ""]
     pictures = [file for file in section.files if file.endswith(".png")]
-    lines += [f"![{section.title}]({file})" for file in pictures]
+    title = section.title + (SHOWS_DATA if section.shows_data else "")
+    lines += [f"![{title}]({file})" for file in pictures]
     if section.header:
         lines.append("| " + " | ".join(section.header) + " |")
         lines.append("|" + "---|" * len(section.header))

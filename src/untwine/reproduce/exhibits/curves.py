@@ -36,7 +36,7 @@ def curves(
         study: name of the study.
         x: score on the horizontal axis.
         y: scores on the vertical axes, a panel for each.
-        models: in the order of the legend.
+        models: descriptions of their runs, in the order of the legend.
         better: direction in which good models lie.
         log: whether y is logarithmic.
     """
@@ -44,11 +44,12 @@ def curves(
     figure, axes = panels(len(y), width=4.6, height=3.6)
     for axis, score in zip(axes, y, strict=True):
         for position, model in enumerate(models):
-            ours = rows[rows["model"] == model]
+            if not evidence.has(study, model):
+                continue
+            ours = evidence.select(study, model)
             if model == "beta-vae":  # a VAE is the special case of weight 1
                 ours = _prepend_vae(ours, rows)
-            if len(ours):
-                _draw_curve(axis, ours, x, score, f"C{position}", model)
+            _draw_curve(axis, ours, x, score, f"C{position}", model)
         axis.set_yscale("log" if log else "linear")
         axis.set_xlabel(x)
         axis.set_ylabel(score)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -43,7 +44,8 @@ def samples(
     about = f"On {evidence.heading(study)}."
     data = evidence.open_model(study, next(iter(models.values())), seed).data
     real = data.take(data.sample_indices(rows * columns, np.random.default_rng(seed)))
-    yield _sheet(file_name("data", study), "Data", f"{about} Random examples.", real, rows)
+    data_sheet = _sheet(file_name("data", study), "Data", f"{about} Random examples.", real, rows)
+    yield replace(data_sheet, shows_data=True)
     for name, description in models.items():
         run = evidence.open_model(study, description, seed)
         table = evidence.select(study, description)

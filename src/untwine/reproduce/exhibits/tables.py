@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from untwine.registry import models
-from untwine.reproduce.evidence import Evidence, value_of
+from untwine.reproduce.evidence import Evidence, Runs, available, value_of
 from untwine.reproduce.registry import exhibit
 from untwine.spec import Run
 from untwine.study.statistics import Table
@@ -34,7 +34,8 @@ def table(
         columns: name of each column in the paper, and our score, such as `100 * sap`; of several
             scores, the first that is available.
         rows: name of each row in the paper; `runs` describes our runs, `paper` has the paper's
-            numbers in the order of the columns.
+            numbers in the order of the columns, `earlier` ours of an earlier protocol, whose runs
+            are not part of the study.
         title: of the table, if an item has several.
     """
     scores = {
@@ -68,11 +69,30 @@ def _row(
     paper = [MISSING if value is None else str(value) for value in row.get("paper", ())]
     paper += [MISSING] * (len(scores) - len(paper))
     if "runs" not in row:
-        return (name, "", *(cell for value in paper for cell in (value, "")))
+        earlier = [*map(str, row.get("earlier", ())), *[""] * len(scores)][: len(scores)]
+        return (name, "", *(cell for pair in zip(paper, earlier, strict=True) for cell in pair))
     runs = evidence.select(study, row["runs"])
     ours = [mean_and_spread(value_of(runs, score)) if score else MISSING for score in scores]
     model = _describe_model(evidence.runs(study)[str(runs["run"].iloc[0])])
     return (name, model, *(cell for pair in zip(paper, ours, strict=True) for cell in pair))
+
+
+@exhibit
+def collapses(
+    evidence: Evidence, *, study: str, score: str, above: float, runs: Mapping[str, Runs]
+) -> Iterator[Section]:
+    """How many seeds of each setting have collapsed: those whose score is above a line."""
+    rows: list[tuple[str, ...]] = []
+    for name, description in available(evidence, study, runs).items():
+        values = value_of(evidence.select(study, description), score)
+        rows.append((name, f"{int((values > above).sum())} of {len(values)}"))
+    yield Section(
+        file_name("collapses", study),
+        "Seeds that collapsed",
+        f"On {evidence.heading(study)}. A seed has collapsed if its {score} is above {above:g}.",
+        header=("", "collapsed"),
+        rows=tuple(rows),
+    )
 
 
 def _describe_model(run: Run) -> str:

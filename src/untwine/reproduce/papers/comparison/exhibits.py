@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from untwine.report import figures
 from untwine.report.study import by_data, restrict_to_data, restrict_to_values
-from untwine.reproduce.evidence import Evidence
+from untwine.reproduce.evidence import Evidence, NoRuns
 from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread
 from untwine.reproduce.registry import exhibit
 from untwine.study import statistics
@@ -24,13 +24,12 @@ PUBLISHED_NAMES = {"sprites": "dsprites"}  # our dataset: theirs
 @exhibit
 def by_model(evidence: Evidence, *, study: str, scores: Sequence[str] = ()) -> Iterator[Section]:
     """Boxes of scores by model over the published runs, and a table of the means."""
-    ours = evidence.table(study)
+    ours, published, heading = _runs(evidence, study, every_dataset=True)
     scores = [s for s in scores or statistics.STANDARD_SCORES if s in ours]
-    published = _published_runs(evidence, ours)
     yield Section(
         "by-model",
         "Scores by model",
-        f"On {evidence.heading(study)}. {_published_sentence(published)}",
+        heading,
         figures.by_model(ours, scores, published),
     )
     yield _means_table(ours, ["model"], scores, published)
@@ -41,9 +40,10 @@ def by_dataset(
     evidence: Evidence, *, study: str, scores: Sequence[str] = statistics.STANDARD_SCORES
 ) -> Iterator[Section]:
     """The mean of the scores by dataset and model, then the published one."""
-    ours = evidence.table(study)
+    ours, published, _ = _runs(evidence, study, every_dataset=True)
     names = [s for s in scores if s in ours]
-    yield by_data(ours, names)
+    if published is not None or evidence.published is None:
+        yield by_data(ours, names)
     if evidence.published is not None:
         theirs = by_data(evidence.published, [s for s in names if s in evidence.published])
         yield Section("by-data-published", "Published runs", theirs.sentence, theirs.figure)
@@ -57,18 +57,15 @@ def by_value(
 
     With one dataset, a panel for each model; with several, a panel for each dataset.
     """
-    ours = evidence.table(study)
-    ours = ours[ours["model"].isin(models)] if models else ours
-    published = _published_runs(evidence, ours)
+    ours, published, heading = _runs(evidence, study, models)
     several = ours["data"].nunique() > 1
     names = [s for s in scores if s in ours]
     for score in names:
         draw = _dataset_panels if several else figures.by_value
         yield Section(
-            file_name("by-value", score),
+            file_name("by-value", study, score),
             f"{score} by parameter value",
-            f"On {evidence.heading(study)}. Mean and standard deviation over seeds. "
-            + _published_sentence(published),
+            f"{heading} Mean and standard deviation over seeds.",
             draw(ours, score, published),
         )
     by = ["data", "model", "value"] if several else ["model", "value"]
@@ -97,16 +94,14 @@ def by_seed(
     evidence: Evidence, *, study: str, scores: Sequence[str], models: Sequence[str] = ()
 ) -> Iterator[Section]:
     """Scores of single runs: the spread over the seeds of a setting, then the published one."""
-    ours = evidence.table(study)
-    ours = ours[ours["model"].isin(models)] if models else ours
+    ours, published, heading = _runs(evidence, study, models)
     names = [s for s in scores if s in ours]
     yield Section(
         "by-seed",
         "Scores by seed",
-        f"On {evidence.heading(study)}. A dot for each run, a bar for the mean of a setting.",
+        f"{heading} A dot for each run, a bar for the mean of a setting.",
         figures.by_seed(ours, names),
     )
-    published = _published_runs(evidence, ours)
     if published is not None:
         yield Section(
             "by-seed-published",
@@ -114,6 +109,30 @@ def by_seed(
             "Fifty seeds per setting.",
             figures.by_seed(published, [s for s in names if s in published]),
         )
+
+
+def _runs(
+    evidence: Evidence, study: str, models: Sequence[str] = (), *, every_dataset: bool = False
+) -> tuple[Table, Table | None, str]:
+    """Return our runs, the published ones behind them, and a sentence on both.
+
+    Before ours are there, the published runs take their place: on the datasets that stand for the
+    study's, or on all.
+    """
+    try:
+        ours = evidence.table(study)
+    except NoRuns:
+        if evidence.published is None:
+            raise
+        theirs = evidence.published
+        names = evidence.item.paper["published"]["studies"][study]
+        theirs = theirs if every_dataset else theirs[theirs["data"].isin(names)]
+        theirs = theirs[theirs["model"].isin(models)] if models else theirs
+        where = "all six datasets" if every_dataset else ", ".join(names)
+        return theirs, None, f"Published runs, on {where}."
+    ours = ours[ours["model"].isin(models)] if models else ours
+    published = _published_runs(evidence, ours)
+    return ours, published, f"On {evidence.heading(study)}. {_published_sentence(published)}"
 
 
 def _published_runs(evidence: Evidence, ours: Table) -> Table | None:
@@ -147,10 +166,13 @@ def _means_table(
         cells = [(_format_mean(theirs, score), mean_and_spread(group[score])) for score in scores]
         rows.append((*map(_format_key, key), *(cell for pair in cells for cell in pair)))
     header = [word for score in scores for word in (f"{score}, published", "ours")]
+    if published is None:  # there is one kind of runs
+        rows = [row[: len(by)] + row[len(by) + 1 :: 2] for row in rows]
+        header = list(scores)
     return Section(
         "means-by-" + "-".join(by),
         f"Means by {' and '.join(by)}",
-        "Ours: mean ± standard deviation over runs.",
+        f"{'Mean' if published is None else 'Ours: mean'} ± standard deviation over runs.",
         header=(*by, *header),
         rows=tuple(rows),
     )

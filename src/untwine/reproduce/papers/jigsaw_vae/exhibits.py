@@ -105,6 +105,7 @@ def interpolations(
             "classifier's training. Between them: the straight path between their codes. Rows from "
             f"the top: {order}.",
             picture=image_grid(torch.stack(rows).numpy()),
+            shows_data=True,
         )
     tables = {name: evidence.select(study, d) for name, d in descriptions.items()}
     yield Section(

@@ -179,6 +179,7 @@ def shared_interpolations(
             "from an image of the first batch to one of the second. Left of each grid: the two "
             "images.",
             picture=side_by_side([image_grid(images.numpy()) for images in grids]),
+            shows_data=True,
         )
 
 
