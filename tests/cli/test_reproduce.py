@@ -102,7 +102,9 @@ def test_a_setting_counts_once_all_its_seeds_are_there(mine, tmp_path):
     shutil.rmtree(lost)
     assert command(mine, *scale, "--results", results).exit_code == 0
     facts = json.loads((results / "mine-sprites-laptop.json").read_text())
-    assert len(facts["settings"]) == 1 and facts["incomplete"] == 1
+    assert len(facts["settings"]) == len(facts["incomplete"]) == 1
+    (claim,) = json.loads((results / "mine.json").read_text())["claims"]
+    assert claim["verdict"] == "not run" and "not complete" in claim["findings"]["ours"]["text"]
 
 
 def test_seeds_can_be_fewer_or_more(mine, tmp_path):

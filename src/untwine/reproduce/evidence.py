@@ -67,12 +67,21 @@ class Evidence:
         prepared: PreparedItem,
         *,
         tables: Mapping[str, Table] | None = None,
+        incomplete: Mapping[str, Sequence[Run]] | None = None,
         quiet: bool = True,
     ) -> None:
-        """Open the results; `tables` are recorded ones, which need no runs."""
+        """Open the results.
+
+        Args:
+            prepared: the item with its studies.
+            tables: recorded tables, which need no runs.
+            incomplete: a run of each setting that a recorded table lacks.
+            quiet: hide the progress bar.
+        """
         self.prepared = prepared
         self.quiet = quiet
         self.recorded = tables is not None
+        self._incomplete: Mapping[str, Sequence[Run]] = incomplete or {}
         self._tables: dict[str, Table] = dict(tables or {})
 
     @property
@@ -132,6 +141,9 @@ class Evidence:
         for text in _alternatives(description):
             parts = [Description.read(part) for part in text.split(AND)]
             rows = table[[any(part.fits(runs[name]) for part in parts) for name in table["run"]]]
+            waiting = self._incomplete.get(study, ())
+            if any(part.fits(run) for part in parts for run in waiting):
+                raise NoRuns(f"some settings of {text} are not complete")
             if len(rows):
                 return rows
         text = " or ".join(_alternatives(description))

@@ -65,11 +65,11 @@ def record_runs(paper: Paper, scale: str, out: Path, folder: Path) -> dict[str, 
     return left
 
 
-def write_record(evidence: Evidence, study: str, folder: Path) -> list[str]:
+def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
     """Write the table of a study: all settings whose seeds are complete.
 
     Returns:
-        the settings that are still incomplete, which the table leaves out
+        a run of each setting that is incomplete, which the table leaves out
     """
     paper, scale = evidence.item.paper, evidence.prepared.scale
     whole = evidence.folder(study)
@@ -81,9 +81,7 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[str]:
         groups.setdefault(replace(run, seed=0).hash, []).append(run)
     complete = [runs for runs in groups.values() if {run.directory for run in runs} <= scored]
     names = {run.directory for runs in complete for run in runs}
-    left = [
-        runs[0].directory.rpartition("-")[0] for runs in groups.values() if runs not in complete
-    ]
+    left = [runs[0] for runs in groups.values() if runs not in complete]
     if not names:
         return left
     stem = f"{paper.name}-{study}-{scale}"
@@ -99,7 +97,7 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[str]:
         "examples": whole.study.examples,
         "seeds": sorted({run.seed for runs in complete for run in runs}),
         "settings": [runs[0].to_json() for runs in complete],
-        "incomplete": len(left),
+        "incomplete": [run.to_json() for run in left],
     }
     write_json(folder / f"{stem}.json", facts)
     return left
@@ -128,7 +126,12 @@ def recorded_evidence(item: Item, scale: str, records: Mapping[str, Record]) -> 
     folders = {name: StudyFolder(Path(), record.study) for name, record in records.items()}
     stand_ins = {k: v for record in records.values() for k, v in record.facts["stand_ins"].items()}
     prepared = PreparedItem(item, scale, folders, stand_ins)
-    return Evidence(prepared, tables={name: record.table for name, record in records.items()})
+    waiting = {
+        name: [Run.from_json(run) for run in record.facts["incomplete"]]
+        for name, record in records.items()
+    }
+    tables = {name: record.table for name, record in records.items()}
+    return Evidence(prepared, tables=tables, incomplete=waiting)
 
 
 def check_unchanged(paper: Paper, records: Mapping[str, Record]) -> None:
