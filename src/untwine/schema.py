@@ -10,7 +10,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from untwine.errors import ParameterError, UnknownNameError
@@ -18,6 +18,13 @@ from untwine.errors import ParameterError, UnknownNameError
 Value = bool | int | float | str | tuple[int, ...]
 """Values of a parameter: everything that survives JSON and a command line."""
 TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+MAX_COUNT = 2**20  # upper end of whole numbers that have none of their own
+MAX_SEED = 2**63 - 1
+MAX_TEXT = 4096  # characters of a value
+MAX_NUMBERS = 1000  # in a list of them
+MAX_SHOWN = 60  # characters of a value that an error quotes
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class Range:
     def __str__(self) -> str:
         if self.most == math.inf:
             return f"of at least {self.least:g}" if self.closed else f"above {self.least:g}"
+        if self.most in (MAX_COUNT, MAX_SEED):
+            return f"of at least {self.least:g} and at most {self.most}"
         form = "from {:g} to {:g}" if self.closed else "between {:g} and {:g}"
         return form.format(self.least, self.most)
 
@@ -72,7 +81,8 @@ class Parameter:
         """Convert a value to the type of this parameter, or raise `ParameterError`."""
         converted = _convert(value, self.type)
         if converted is None or not self._in_range(converted):
-            raise ParameterError(f"{self.name} must be {self.type_name}, not {value!r}")
+            shown = f"{value!r:.{MAX_SHOWN}}"
+            raise ParameterError(f"{self.name} must be {self.type_name}, not {shown}")
         return converted
 
     def _in_range(self, value: Value) -> bool:
@@ -83,13 +93,17 @@ class Parameter:
 
     def parse(self, text: str) -> Value:
         """Read a value from text, as on a command line."""
+        if len(text) > MAX_TEXT:
+            raise ParameterError(f"{self.name} has more than {MAX_TEXT:,} characters; write fewer")
         if self.type is str:
             return text
         if typing.get_origin(self.type) is tuple:
             text = f"[{text.strip('[]()')}]"
         try:
             return self.check(json.loads(text.lower() if self.type is bool else text))
-        except json.JSONDecodeError:
+        except ParameterError:
+            raise
+        except (ValueError, RecursionError):  # no JSON, too many digits, or nested too deep
             return self.check(text)
 
 
@@ -109,7 +123,7 @@ def _convert(value: object, wanted: Any) -> Value | None:
 
 
 def _integers(value: object) -> tuple[int, ...] | None:
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, list | tuple) or len(typing.cast(list[object], value)) > MAX_NUMBERS:
         return None
     items = [_convert(item, int) for item in typing.cast(Iterable[object], value)]
     return None if None in items else typing.cast(tuple[int, ...], tuple(items))
@@ -130,7 +144,7 @@ def parameters_of(function: Callable[..., object]) -> dict[str, Parameter]:
             _plain_type(hints.get(p.name, Any)),
             p.default,
             helps.get(p.name, ""),
-            _range(hints.get(p.name, Any)),
+            _range(p.name, hints.get(p.name, Any)),
         )
         for p in inspect.signature(function).parameters.values()
         if p.kind is p.KEYWORD_ONLY
@@ -141,10 +155,13 @@ def _plain_type(hint: Any) -> Any:
     return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
 
 
-def _range(hint: Any) -> Range | None:
-    """The range in an annotation, or None."""
+def _range(name: str, hint: Any) -> Range | None:
+    """The range in an annotation, or None; whole numbers without an upper end get one."""
     extras = typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
-    return next((extra for extra in extras if isinstance(extra, Range)), None)
+    bounds = next((extra for extra in extras if isinstance(extra, Range)), None)
+    if bounds is None or bounds.most < math.inf or _plain_type(hint) is float:
+        return bounds
+    return replace(bounds, most=MAX_SEED if name == "seed" else MAX_COUNT)
 
 
 def argument_help(function: Callable[..., object]) -> dict[str, str]:

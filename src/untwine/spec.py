@@ -36,7 +36,7 @@ from untwine.registry import (
     require_plugins,
 )
 from untwine.schema import Parameter, Value
-from untwine.tools.compute import seeded
+from untwine.tools.compute import AllocationLimit, seeded
 from untwine.train import count_steps
 from untwine.vae import VAE, Recipe
 
@@ -46,6 +46,8 @@ NUMBER_BOUNDS = {
     "steps": (1, 10**12),
     "seed": (0, 2**63 - 1),
 }
+
+MAX_MODEL_BYTES = 2**30  # of weights and whatever else is made while a model is built
 
 NUMBERS = ("latent", "batch", "steps", "lr", "seed")
 """Fields of a run that are numbers."""
@@ -451,7 +453,8 @@ def build_from_card(
         torch.Size(card.shape), card.latent, n_train=card.n_train, draw_examples=draw_examples
     )
     try:
-        model = merge_recipes(card.model).build(sizes, network, likelihood, batch=batch)
+        with AllocationLimit(MAX_MODEL_BYTES):
+            model = merge_recipes(card.model).build(sizes, network, likelihood, batch=batch)
     except IncompatibleError as error:
         raise IncompatibleError(f"{card.model_name} cannot be built: {error}") from None
     model.card = card

@@ -13,6 +13,7 @@ from torch import Tensor
 from untwine.data.dataset import Dataset, Factors, Pixels, Vectors
 from untwine.errors import DataError
 from untwine.registry import Choice
+from untwine.schema import MAX_COUNT
 
 
 def from_arrays(
@@ -109,6 +110,8 @@ def factor_table(
         raise DataError(f"factors must have shape ({n}, K), not {table.shape}")
     if not np.issubdtype(table.dtype, np.integer) or table.min() < 0:
         raise DataError("factors must be integers from 0, one level per number")
+    if int(table.max()) >= MAX_COUNT:
+        raise DataError(f"a factor has at most {MAX_COUNT:,} levels; number them from 0")
     names = names or tuple(f"factor {k + 1}" for k in range(table.shape[1]))
     if len(names) != table.shape[1]:
         raise DataError(f"there are {table.shape[1]} factors but {len(names)} names")

@@ -32,7 +32,7 @@ def infomec(
     *,
     latents: Literal["continuous", "discrete"] = "continuous",
     neighbours: Count = 10,
-    bins: Annotated[int, Range(2)] = 20,
+    bins: Annotated[int, Range(2, 10_000)] = 20,
     iterations: Count = 100,
     seed: Natural = 0,
 ) -> dict[str, float]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine.estimators.arrays import Codes, check
 from untwine.estimators.information import discretise
 from untwine.registry import metric
-from untwine.schema import Natural, Share
+from untwine.schema import Range, Share
 
 
 @metric(
@@ -25,7 +27,7 @@ def irs(
     factors: ArrayLike,
     *,
     quantile: Share = 0.99,
-    bins: Natural = 0,
+    bins: Annotated[int, Range(0, 10_000)] = 0,
 ) -> float:
     """How robust each latent is to changes of all factors but one (Suter et al., 2019).
 

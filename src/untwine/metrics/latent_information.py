@@ -20,7 +20,7 @@ from untwine.schema import Range
     range=(0.0, None),
     unchanged_by=("permutation", "sign", "scale", "shift"),
 )
-def latent_information(codes: ArrayLike, *, bins: Annotated[int, Range(2)] = 20) -> float:
+def latent_information(codes: ArrayLike, *, bins: Annotated[int, Range(2, 10_000)] = 20) -> float:
     """The mean mutual information of two latents in nats, as in Locatello et al., 2019.
 
     score = 1/(D (D−1)) Σ_{i≠j} I(z_i; z_j)

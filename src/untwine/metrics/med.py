@@ -31,7 +31,7 @@ def med(
     test_codes: ArrayLike | None = None,
     test_factors: ArrayLike | None = None,
     *,
-    bins: Annotated[int, Range(2)] = 20,
+    bins: Annotated[int, Range(2, 10_000)] = 20,
     top: Count = 1,
     informativeness: bool = False,
     seed: Natural = 0,

@@ -20,7 +20,9 @@ from untwine.schema import Range
     range=(0.0, 1.0),
     unchanged_by=("permutation", "sign", "scale", "shift", "dead"),
 )
-def mig(codes: ArrayLike, factors: ArrayLike, *, bins: Annotated[int, Range(2)] = 20) -> float:
+def mig(
+    codes: ArrayLike, factors: ArrayLike, *, bins: Annotated[int, Range(2, 10_000)] = 20
+) -> float:
     """The mutual information gap (Chen et al., 2018), with histograms as in the 2019 study.
 
     MIG = 1/K Σ_k (I(z_(1); v_k) − I(z_(2); v_k)) / H(v_k)

@@ -29,7 +29,7 @@ def modularity(
     codes: ArrayLike,
     factors: ArrayLike,
     *,
-    bins: Annotated[int, Range(2)] = 20,
+    bins: Annotated[int, Range(2, 10_000)] = 20,
     corrected: bool = False,
 ) -> float:
     """How close each latent is to knowing a single factor (Ridgeway and Mozer, 2018).

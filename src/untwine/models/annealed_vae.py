@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated
 
 from torch import Tensor
 
@@ -10,7 +11,7 @@ from untwine.parts.schedules import linear
 from untwine.parts.terms import KL
 from untwine.records import Sizes, Trace
 from untwine.registry import model
-from untwine.schema import Count, NonNegative
+from untwine.schema import NonNegative, Range
 from untwine.slots import Term
 from untwine.vae import Recipe
 
@@ -39,7 +40,10 @@ class CapacityGap(Term):
 }""",
 )
 def annealed_vae(
-    *, capacity: NonNegative = 25.0, gamma: NonNegative = 1000.0, steps: Count = 100_000
+    *,
+    capacity: NonNegative = 25.0,
+    gamma: NonNegative = 1000.0,
+    steps: Annotated[int, Range(1, 10**12)] = 100_000,
 ) -> Recipe:
     """Hold the KL at a capacity that rises with training (Burgess et al., 2018).
 

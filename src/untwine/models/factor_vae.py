@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from untwine.errors import IncompatibleError
 from untwine.records import Sizes, Trace
 from untwine.registry import model
-from untwine.schema import Count, NonNegative, Positive
+from untwine.schema import Count, NonNegative, Positive, Range
 from untwine.slots import AdversarialTerm
 from untwine.vae import Recipe
 
@@ -64,7 +65,7 @@ def factor_vae(
     *,
     gamma: NonNegative = 10.0,
     width: Count = 1000,
-    depth: Count = 6,
+    depth: Annotated[int, Range(1, 100)] = 6,
     adversary_lr: Positive = 1e-4,
 ) -> Recipe:
     """Penalise the total correlation estimated by a classifier of codes (Kim and Mnih, 2018).

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 from torch import Tensor
 
 from untwine.parts.terms import KL, NegLogLikelihood
 from untwine.records import Sizes, Trace
 from untwine.registry import model
-from untwine.schema import Count
+from untwine.schema import Range
 from untwine.slots import Term
 from untwine.vae import Recipe
 
@@ -41,7 +42,7 @@ class ImportanceBound(Term):
   year = {2016}
 }""",
 )
-def iwae(*, draws: Count = 5) -> Recipe:
+def iwae(*, draws: Annotated[int, Range(1, 10_000)] = 5) -> Recipe:
     """Maximise a bound from K importance-weighted samples (Burda et al., 2016).
 
     L = −E log (1/K) Σ_k p(x|z_k) p(z_k) / q(z_k|x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from untwine.errors import IncompatibleError
 from untwine.parts.defaults import GaussianPosterior
 from untwine.records import Draw, Sizes
 from untwine.registry import model
-from untwine.schema import Count, Natural
+from untwine.schema import Natural, Range
 from untwine.slots import Posterior
 from untwine.vae import Recipe
 
@@ -121,7 +121,11 @@ class SylvesterFlow(Posterior):
 }""",
 )
 def sylvester(
-    *, flows: Count = 4, columns: Natural = 0, iterations: Count = 60, amortise: Source = "features"
+    *,
+    flows: Annotated[int, Range(1, 100)] = 4,
+    columns: Natural = 0,
+    iterations: Annotated[int, Range(1, 10_000)] = 60,
+    amortise: Source = "features",
 ) -> Recipe:
     """Bend the posterior with orthogonal Sylvester flows (van den Berg et al., 2018).
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Annotated
 
 import torch
 from torch import nn
 
 from untwine.records import Network
 from untwine.registry import network
-from untwine.schema import Count
+from untwine.schema import Count, Range
 
 
 def dense_layers(sizes: list[int], activation: Callable[[], nn.Module]) -> list[nn.Module]:
@@ -30,7 +31,7 @@ def mlp_decoder(
 
 
 @network(title="Fully connected", paper="Kingma and Welling, 2014")
-def mlp(*, width: Count = 256, depth: Count = 2) -> Network:
+def mlp(*, width: Count = 256, depth: Annotated[int, Range(1, 100)] = 2) -> Network:
     """Fully connected layers with ReLU, for vectors and small images, as in Kingma and Welling, 2014.
 
     Args:

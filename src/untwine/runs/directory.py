@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -135,8 +136,11 @@ def find_run(name: str, out: str | Path = "runs") -> Path:
 
 def list_runs(out: str | Path = "runs") -> list[Path]:
     """The run directories below `out`, oldest first."""
-    paths = [file.parent for file in Path(out).glob("*/run.json")]
-    return sorted(paths, key=lambda path: (path / "run.json").stat().st_mtime)
+    times: dict[Path, float] = {}
+    for file in Path(out).glob("*/run.json"):
+        with suppress(FileNotFoundError):  # removed while it was listed
+            times[file.parent] = file.stat().st_mtime
+    return sorted(times, key=lambda path: times[path])
 
 
 def open_run(path: str | Path, *, data: str | Dataset | None = None) -> TrainedRun:

@@ -22,6 +22,7 @@ MODELS = {
     "dip_vae_i": ("dip-vae-i", "dip_vae_lambda_od", "lambda_od"),
     "dip_vae_ii": ("dip-vae-ii", "dip_vae_lambda_od", "lambda_od"),
 }
+OUR_COLUMNS = {"model", "setting", "data", "seed"}
 DATA = {
     "dsprites_full": "dsprites",
     "color_dsprites": "colour-dsprites",
@@ -85,7 +86,10 @@ def _check_free(path: Path, name: str) -> None:
 
 def _read(file: Path) -> Table:
     table = read_csv(file)
-    if {"model", "setting", "data", "seed"} <= set(table.columns):
+    if not len(table):
+        raise DataError(f"{file} has no rows")
+    if OUR_COLUMNS <= set(table.columns):
+        _check_columns(table, file, texts=("model", "setting", "data"), numbers=("seed",))
         return table.assign(**{name: "" for name in ("value", "run") if name not in table})
     needed = {"model_name", "dataset", "model_random_seed"}
     if not needed <= set(table.columns):
@@ -96,13 +100,33 @@ def _read(file: Path) -> Table:
     return _renamed(table, file)
 
 
+def _check_columns(table: Table, file: Path, texts: Sequence[str], numbers: Sequence[str]) -> None:
+    """Refuse columns of another type than declared, and names and seeds that are missing."""
+    from pandas.api.types import is_numeric_dtype
+
+    for name in numbers:
+        if not is_numeric_dtype(table[name]) or table[name].dtype.kind not in "iuf":
+            raise DataError(f"the column {name} of {file} must hold numbers")
+    for name in (*texts, numbers[0]):
+        if table[name].isna().any():
+            raise DataError(f"the column {name} of {file} has empty cells; fill them")
+    for name in texts:
+        if is_numeric_dtype(table[name]):
+            raise DataError(f"the column {name} of {file} must hold names, not numbers")
+
+
 def _renamed(table: Table, file: Path) -> Table:
     """Published columns under our names."""
     import pandas as pd
 
-    unknown = set(table["model_name"]) - set(MODELS)
+    unknown = sorted(map(str, set(table["model_name"]) - set(MODELS)))
     if unknown:
-        raise DataError(f"{file} has models of unknown names: {', '.join(sorted(unknown))}")
+        raise DataError(f"{file} has models of unknown names: {', '.join(unknown)[:200]}")
+    columns = {MODELS[str(name)][1] for name in table["model_name"]}
+    if missing := sorted(columns - set(table.columns)):
+        raise DataError(f"{file} has no columns {', '.join(missing)}, which its models need")
+    scores = [name for name in SCORES if name in table]
+    _check_columns(table, file, ("dataset",), ("model_random_seed", *columns, *scores))
     parts: list[Table] = []
     for theirs, group in table.groupby("model_name", sort=False):
         model, column, parameter = MODELS[str(theirs)]

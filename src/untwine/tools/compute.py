@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from untwine.errors import ParameterError
+
+BYTES_PER_NUMBER = 4
 
 
 def derive_seed(*numbers: int) -> int:
@@ -81,6 +86,29 @@ def retain_freed_memory() -> None:
             top_pad: 2**27,
         }.items():
             mallopt(setting, size)
+
+
+class AllocationLimit(TorchDispatchMode):
+    """Refuse new tensors of more than `most` bytes in all, before memory is taken.
+
+    Around the construction of a model this knows its size whatever its numbers say.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = self.left = most
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        sizes = args[0] if args and isinstance(args[0], list | tuple) else ()
+        if sizes and all(isinstance(size, int) for size in sizes):
+            self.left -= BYTES_PER_NUMBER * math.prod(sizes)
+            if self.left < 0:
+                raise ParameterError(
+                    f"the model would take more than {self.most:,} bytes; make it smaller"
+                )
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager
