@@ -1,0 +1,166 @@
+"""Bytes from outside end in a dataset or a sentence, and are read in one place."""
+
+import ast
+import gzip
+import runpy
+import tracemalloc
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import untwine
+from untwine.data.incoming.arrays import open_arrays
+from untwine.errors import DataError, UntwineError
+from untwine.runs.directory import list_runs
+
+CORPUS = Path(__file__).with_name("corpus")
+MADE = runpy.run_path(str(CORPUS / "make.py"))
+DOORS = runpy.run_path(str(CORPUS / "doors.py"))["DOORS"]
+SOURCE = Path(untwine.__file__).parent
+MAX_BYTES = 2**27  # that a refusal may take
+FILES = [(door, name) for door, files in MADE["CASES"].items() for name in files]
+READERS = {
+    *("np.load", "numpy.load", "Image.open", "gzip.open", "gzip.decompress", "zipfile.ZipFile"),
+    *("tarfile.open", "h5py.File", "yaml.compose", "yaml.load", "yaml.safe_load", "pd.read_csv"),
+    *("np.loadtxt", "np.genfromtxt", "np.fromfile", "scipy.io.loadmat", "loadmat", "pickle.load"),
+    *("torch.load", "pickle.loads"),
+}
+OWN_FILES = {"tools/files.py", "data/files.py", "data/pictures.py", "study/table.py"}
+PACKAGED = {"estimators/pretrained.py", "reproduce/trial.py"}  # files with checksums of their own
+"""Modules that read files of the cache, of runs and of studies, which have their own seals."""
+
+
+@pytest.mark.parametrize(("door", "name"), FILES)
+def test_a_malformed_file_is_refused_in_a_sentence(door, name, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "cache"))
+    path = tmp_path / name
+    path.write_bytes(MADE["CASES"][door][name])
+    tracemalloc.start()
+    try:
+        with pytest.raises(UntwineError) as refusal:
+            DOORS[door](path)
+        assert tracemalloc.get_traced_memory()[1] < MAX_BYTES
+    finally:
+        tracemalloc.stop()
+    assert 20 < len(str(refusal.value)) < 2000
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_good_files_are_read(door, tmp_path):
+    for name, content in MADE["VALID"][door].items():
+        (tmp_path / name).write_bytes(content)
+        assert DOORS[door](tmp_path / name) is not None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(set(DOORS) - {"study"})), st.data())
+def test_a_changed_file_is_read_or_refused(tmp_path_factory, door, data):
+    files = MADE["VALID"][door] | MADE["CASES"][door]
+    name = data.draw(st.sampled_from(sorted(n for n in files if len(files[n]) < 5000)))
+    content = bytearray(files[name])
+    for _ in range(data.draw(st.integers(1, 3))):
+        if content:
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("changed") / name
+    path.write_bytes(content)
+    try:
+        DOORS[door](path)
+    except UntwineError as error:
+        assert str(error)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "x.npy")
+    with pytest.raises(DataError, match="not a file"):
+        untwine.dataset("array", path=str(tmp_path / "x.npy"))
+
+
+def shapes3d_file(path, kind):
+    secret = path.with_name("secret")
+    secret.write_bytes(b"TOPSECRET" * 1000)
+    shape = (2, 4, 4, 3)
+    with h5py.File(path, "w") as file:
+        file["labels"] = np.zeros((2, 6))
+        if kind == "raw":
+            file.create_dataset("images", shape, "u1", external=[(str(secret), 0, 96)])
+        if kind == "virtual":
+            other = path.with_name("other.h5")
+            with h5py.File(other, "w") as held:
+                held["x"] = np.zeros(shape, np.uint8)
+            layout = h5py.VirtualLayout(shape, "u1")
+            layout[...] = h5py.VirtualSource(str(other), "x", shape)
+            file.create_virtual_dataset("images", layout)
+        if kind == "link":
+            file["images"] = h5py.ExternalLink("other.h5", "x")
+        if kind == "bomb":
+            file.create_dataset("images", (480_000, 64, 64, 3), "u1", chunks=(1, 64, 64, 3))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["raw", "virtual", "link", "bomb"])
+def test_an_hdf5_file_leads_to_no_other_and_is_no_bomb(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "cache"))
+    path = shapes3d_file(tmp_path / "3dshapes.h5", kind)
+    with pytest.raises(DataError, match=r"another file|something else|would grow"):
+        untwine.dataset("shapes3d", path=str(path))
+
+
+def test_arrays_of_all_plain_types_are_read_as_numpy_reads_them(tmp_path):
+    for kind in ("u1", "<i2", ">i4", "<f2", ">f8", "?", "<U3"):
+        for order in "CF":
+            values = np.asarray(np.arange(6).reshape(2, 3) % 2, order=order).astype(kind)
+            np.save(tmp_path / "x.npy", values)
+            np.savez_compressed(tmp_path / "x.npz", a=values)
+            with open_arrays(tmp_path / "x.npy") as arrays:
+                assert (arrays.read() == values).all() and (arrays.map() == values).all()
+            with open_arrays(tmp_path / "x.npz") as arrays:
+                assert (arrays.read("a") == values).all()
+                assert arrays.read("a").dtype.isnative
+
+
+def test_a_packed_file_that_grows_little_is_read(tmp_path):
+    from untwine.data.incoming.bounds import read_packed
+
+    content = np.random.default_rng(0).bytes(10_000)
+    (tmp_path / "x.gz").write_bytes(gzip.compress(content))
+    assert read_packed(tmp_path / "x.gz") == content
+
+
+def test_runs_that_disappear_are_left_out(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text("{}")
+    glob = Path.glob
+
+    def vanishing(self, pattern):
+        found = list(glob(self, pattern))
+        (tmp_path / "a" / "run.json").unlink(missing_ok=True)
+        return iter(found)
+
+    monkeypatch.setattr(Path, "glob", vanishing)
+    assert list_runs(tmp_path) == [tmp_path / "b"]
+
+
+def calls(path):
+    """The dotted names of the functions that a module calls."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func)
+
+
+def test_nothing_else_reads_bytes_from_outside():
+    wrong = [
+        f"{path.relative_to(SOURCE)}: {name}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if "data/incoming" not in path.as_posix()
+        and path.relative_to(SOURCE).as_posix() not in OWN_FILES | PACKAGED
+        for name in calls(path)
+        if name in READERS
+    ]
+    assert not wrong, "use untwine.data.incoming"
