@@ -45,7 +45,7 @@ class Range:
             return f"of at least {self.least:g}" if self.closed else f"above {self.least:g}"
         if self.most in (MAX_COUNT, MAX_SEED):
             return f"of at least {self.least:g} and at most {self.most}"
-        form = "from {:g} to {:g}" if self.closed else "between {:g} and {:g}"
+        form = "from {:.15g} to {:.15g}" if self.closed else "between {:.15g} and {:.15g}"
         return form.format(self.least, self.most)
 
 

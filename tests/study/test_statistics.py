@@ -239,7 +239,7 @@ def test_best_names_no_winner_where_all_are_equal(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
-    [("a,b\n1,2\n", "no columns"), ("", "not a CSV"), (None, "there is no file")],
+    [("a,b\n1,2\n", "no columns"), ("", "must begin with the names"), (None, "there is no file")],
 )
 def test_files_that_hold_no_results_are_refused(tmp_path, content, sentence):
     if content is not None:
