@@ -28,6 +28,7 @@ SMALL = {  # how to make a small one of those that are made of others
     "correlated": {"of": SPRITES},
     "held-out": {"of": SPRITES},
     "faces": {"count": 60},
+    "table": {"factors": "kind"},
     "coloured-mnist": {"of": "digits"},
     "digit-series": {"of": "digits"},
     "mnist-01": {"of": "digits"},
@@ -119,7 +120,20 @@ def write_dsprites(root, n=50):
     return root / "dsprites.npz"
 
 
-WRITERS = {"folder": write_folder, "array": write_array, "dsprites": write_dsprites}
+def write_table(root):
+    rng = np.random.default_rng(0)
+    lines = [",height,weight,kind"]
+    lines += [f"row {i},{rng.normal()},{10 * rng.normal()},{'ab'[i % 2]}" for i in range(24)]
+    (root / "data.csv").write_text("\n".join(lines))
+    return root / "data.csv"
+
+
+WRITERS = {
+    "table": write_table,
+    "folder": write_folder,
+    "array": write_array,
+    "dsprites": write_dsprites,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -406,7 +420,7 @@ def test_vectors_take_a_gaussian_likelihood_and_a_fully_connected_network(tmp_pa
 @pytest.mark.parametrize(
     ("arrays", "sentence"),
     [
-        ({"images": np.zeros((4, 1, 8, 8), np.uint8)}, "moveaxis"),
+        ({"images": np.zeros((4, 8, 80), np.uint8)}, "look like series"),
         ({"images": np.full((4, 8, 8), 3.0)}, r"must lie in \[0, 1\]"),
         ({"images": np.zeros((4, 8, 8), np.int32)}, "bytes, booleans or floats"),
         ({"images": np.full((4, 8), np.nan)}, "finite numbers"),

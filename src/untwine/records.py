@@ -6,12 +6,15 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError
-from untwine.registry import Choice, likelihoods, models, networks
+from untwine.plugins import Plugin
+from untwine.registry import Choice, likelihoods, models, networks, plugins_of, require_plugins
 
 T = TypeVar("T")
 Sampler = Literal["own", "normal"]
@@ -75,6 +78,46 @@ class Network:
 
 def is_image(shape: torch.Size) -> bool:
     return len(shape) == 3
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table: their names, and the numbers by which they were standardised.
+
+    >>> table = Columns(("height", "age"), mean=(1.7, 40.0), deviation=(0.1, 20.0))
+    >>> table.restore(table.standardise(np.array([[1.8, 30.0]]))).round(3).tolist()
+    [[1.8, 30.0]]
+    """
+
+    names: tuple[str, ...]
+    mean: tuple[float, ...]  # zeros where columns are as they came
+    deviation: tuple[float, ...]  # ones where columns are as they came
+
+    @property
+    def are_standardised(self) -> bool:
+        return any(self.mean) or any(value != 1 for value in self.deviation)
+
+    def standardise(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """(N, D) values in their own units as the model sees them."""
+        scaled = (np.asarray(values, np.float64) - self.mean) / self.deviation
+        return scaled.astype(np.float32)
+
+    def restore(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """(N, D) values as the model sees them in their own units."""
+        return np.asarray(values, np.float64) * self.deviation + self.mean
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Columns:
+        return cls(*(tuple(data[key]) for key in ("names", "mean", "deviation")))
+
+
+def columns_of(preparation: Mapping[str, Any]) -> Columns | None:
+    """The columns of a table from how its examples are prepared."""
+    content = preparation.get("columns")
+    return None if content is None else Columns.from_json(content)
 
 
 @dataclass(frozen=True)
@@ -237,9 +280,17 @@ class ModelCard:
     def model_name(self) -> str:
         return "+".join(part.name for part in self.model)
 
+    @property
+    def columns(self) -> Columns | None:
+        """The columns of the table that the model is for; None for other data."""
+        return columns_of(self.preparation)
+
     def to_json(self) -> dict[str, Any]:
+        parts = [*(models[part.name] for part in self.model), networks[self.network.name]]
+        made_with = plugins_of([*parts, likelihoods[self.likelihood.name]])
         return {
             **asdict(self),
+            **({"plugins": [plugin.to_json() for plugin in made_with]} if made_with else {}),
             "model": [part.to_json() for part in self.model],
             "network": self.network.to_json(),
             "likelihood": self.likelihood.to_json(),
@@ -248,6 +299,7 @@ class ModelCard:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> ModelCard:
         """The card that `to_json` wrote; raises KeyError, TypeError or UntwineError for others."""
+        require_plugins([Plugin(**plugin) for plugin in content.get("plugins", ())])
         return cls(
             model=tuple(models.from_json(part) for part in content["model"]),
             network=networks.from_json(content["network"]),

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from untwine import schema
+from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
 from untwine.data.derived import split_randomly
 from untwine.data.opening import (
@@ -322,7 +323,8 @@ def plan(
 
     Args:
         model: one name or several, as in `"jigsaw+beta-tcvae"`.
-        data: a dataset such as `"sprites(size=32)"`, a folder of images, an .npy or .npz file.
+        data: a dataset such as `"sprites(size=32)"`, a folder of images, an .npy or .npz file,
+            or a table (.csv, .parquet).
         network: encoder and decoder, such as `"mlp(width=128)"`; `conv` for images and `mlp` for
             vectors by default.
         likelihood: of the data, such as `"gaussian(variance=0.1)"`; what the dataset declares by
@@ -463,7 +465,7 @@ def build_from_card(
 
 def build(
     model: str,
-    data: Dataset,
+    data: Any,
     *,
     latent: int = 10,
     network: str | None = None,
@@ -475,7 +477,8 @@ def build(
 
     Args:
         model: one name or several, as in `"jigsaw+beta-tcvae"`.
-        data: what it will be trained on; gives shape, likelihood and number of examples.
+        data: what it will be trained on; gives shape, likelihood and number of examples. A dataset
+            or anything that `as_dataset` takes.
         latent: number of latents.
         network: encoder and decoder, such as `"mlp(width=128)"`; `conv` for images and `mlp` for
             vectors by default.
@@ -489,5 +492,6 @@ def build(
     >>> tuple(model.sample(3).shape)
     (3, 1, 16, 16)
     """
+    data = as_dataset(data)
     pieces = resolve_model(model, data, Settings(settings), network=network, likelihood=likelihood)
     return build_model(pieces, data, latent=latent, seed=seed)

@@ -7,11 +7,12 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
 from untwine.data.derived import split_randomly
 from untwine.errors import ParameterError
@@ -43,7 +44,7 @@ STEPS_PER_VALIDATION_BATCH = 4
 
 def fit(
     model: VAE,
-    data: Dataset,
+    data: Any,
     *,
     steps: int | None = None,
     epochs: int | None = None,
@@ -72,7 +73,7 @@ def fit(
 
     Args:
         model: changed in place, and left on the device.
-        data: the training data.
+        data: the training data: a dataset or anything that `as_dataset` takes.
         steps: optimiser steps.
         epochs: passes through the data, instead of steps.
         batch: examples per step.
@@ -106,6 +107,7 @@ def fit(
     target = pick_device(device)
     name = "other data" if isinstance(validation, Dataset) else validation
     options = Training(name, patience, optimiser, weight_decay, clip, schedule, warm_up)
+    data = as_dataset(data, like=model.columns)
     data, held_out = hold_out(data, validation, seed)
     steps = count_steps(steps, epochs, len(data), batch)
     if compile not in ("auto", "yes", "no"):

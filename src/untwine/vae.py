@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
+from untwine.data.conversion import example_chunks
 from untwine.distributions import Mixture
 from untwine.errors import DataError, IncompatibleError, ParameterError, RunError
 from untwine.parts.defaults import (
@@ -26,7 +27,17 @@ from untwine.parts.defaults import (
 )
 from untwine.parts.schedules import Weight, scale
 from untwine.parts.terms import KL, NegLogLikelihood
-from untwine.records import Batch, Inference, Likelihood, ModelCard, Network, Sampler, Sizes, Trace
+from untwine.records import (
+    Batch,
+    Columns,
+    Inference,
+    Likelihood,
+    ModelCard,
+    Network,
+    Sampler,
+    Sizes,
+    Trace,
+)
 from untwine.slots import AdversarialTerm, Corruption, Latents, Posterior, Prior, Term
 from untwine.slots import Mapping as MappingSlot
 from untwine.tools.compute import eval_mode, seeded
@@ -142,6 +153,11 @@ class VAE(nn.Module):
         """Whether a mapping changes the code: w, which the decoder sees, is not z."""
         return not isinstance(self.mapping, IdentityMapping)
 
+    @property
+    def columns(self) -> Columns | None:
+        """The columns of the table that the model was built for."""
+        return self.card.columns if self.card else None
+
     def trace(self, batch: Batch, *, mean: bool = False, features: Tensor | None = None) -> Trace:
         """Run one pass and return everything it computed.
 
@@ -192,8 +208,17 @@ class VAE(nn.Module):
         return self.infer_means(x, group).z
 
     @torch.no_grad()
-    def encode(self, x: Tensor, group: Tensor | None = None) -> Tensor:
-        """(B, D') representations w: posterior means after the mapping."""
+    def encode(self, x: Any, group: Tensor | None = None) -> Any:
+        """(B, D') representations w: posterior means after the mapping.
+
+        A tensor gives a tensor. A dataset, or anything that `as_dataset` takes, gives an array.
+        """
+        if not isinstance(x, Tensor):
+            codes = [
+                self.encode(chunk).cpu()
+                for chunk in example_chunks(x, self.sizes.shape, self.columns)
+            ]
+            return torch.cat(codes).numpy()
         return self.map_latents(self.posterior_mean(x, group))
 
     def encode_group(self, x: Tensor, group: Tensor | None = None) -> Tensor:

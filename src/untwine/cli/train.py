@@ -11,7 +11,9 @@ from untwine.tools.terminal import say, show_path, show_table
 
 def train(
     model: ModelName,
-    data: Annotated[str, typer.Argument(help="A dataset, a folder of images, an .npy or .npz.")],
+    data: Annotated[
+        str, typer.Argument(help="A dataset, a folder of images, an .npy, .npz, .csv or .parquet.")
+    ],
     settings: Settings = None,
     latent: Annotated[int, typer.Option(help="Number of latents.")] = 10,
     steps: Annotated[
@@ -71,6 +73,7 @@ def train(
       untwine train beta-tcvae sprites --set beta=6 --set size=32 --steps 20000
       untwine train beta-vae ./photos --set folder.size=64 --latent 32
       untwine train vae mnist --epochs 20 --validation 0.1 --patience 10 --schedule cosine
+      untwine train vae people.csv --set table.factors=species
       untwine train vae data.npz --network mlp --set mlp.width=512 --likelihood gaussian
 
     `untwine models`, `datasets`, `networks` and `likelihoods` list what can be named; `untwine

@@ -93,8 +93,17 @@ def as_bytes(images: NDArray[Any]) -> NDArray[np.uint8]:
         low, high = float(images.min()), float(images.max())
         if 0 <= low and high <= 1:
             return np.round(images * 255).astype(np.uint8)
-        raise DataError(f"float images must lie in [0, 1], not [{low:.3g}, {high:.3g}]")
+        raise DataError(
+            f"float images must lie in [0, 1], not [{low:.3g}, {high:.3g}]{_rescaling(low, high)}"
+        )
     raise DataError(f"images must be bytes, booleans or floats, not {images.dtype}")
+
+
+def _rescaling(low: float, high: float) -> str:
+    """What to type for images of a range that is often met."""
+    if -1 <= low < 0 and high <= 1:
+        return "; rescale them with (images + 1) / 2"
+    return "; rescale them with images / 255" if 0 <= low and 1 < high <= 255 else ""
 
 
 def factor_table(

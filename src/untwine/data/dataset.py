@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from untwine.errors import DataError
-from untwine.records import Batch
+from untwine.records import Batch, Columns, columns_of
 from untwine.registry import Choice
 from untwine.schema import unknown_name
 from untwine.tools.compute import derive_seed, seeded
@@ -231,6 +231,15 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns of a table; None for other data."""
+        return columns_of(self.preparation)
+
+    def example_name(self, position: int) -> str:
+        """What an example is called: its file or name, or else its position."""
+        return self.example_names[position] if self.example_names else str(position)
 
     def take(self, index: Tensor | NDArray[np.integer] | list[int]) -> Tensor:
         """(B, *shape) examples at these positions."""

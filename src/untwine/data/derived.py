@@ -142,6 +142,7 @@ def subset(data: Dataset, keep: NDArray[np.integer[Any]]) -> Dataset:
         factors=factors and replace(factors, table=levels(data, factors)[keep]),
         groups=None if data.groups is None else data.groups[index.long()],
         batch_order=None,
+        example_names=[data.example_names[i] for i in keep] if data.example_names else (),
     )
 
 

@@ -76,8 +76,12 @@ def resolve_dataset(data: str) -> tuple[Entry, dict[str, Value]]:
         return datasets["folder"], {"path": str(path.resolve())}
     if path.suffix.lower() in {".npy", ".npz"}:
         return datasets["array"], {"path": str(path.resolve())}
+    if path.suffix.lower() in {".csv", ".tsv", ".parquet"}:
+        return datasets["table"], {"path": str(path.resolve())}
     if path.exists() or path.name != data:
-        raise DataError(f"{data} is not a dataset, a folder of images, or an .npy or .npz file")
+        raise DataError(
+            f"{data} is not a dataset, a folder of images, or an .npy, .npz, .csv or .parquet file"
+        )
     return datasets[data], {}
 
 

@@ -30,7 +30,7 @@ def spec_rows(spec: Run) -> Sequence[tuple[str, str]]:
 
 def train_command(spec: Run) -> str:
     """The command that makes this run again."""
-    own = spec.data.name in {"folder", "array"}  # named by their path
+    own = spec.data.name in {"folder", "array", "table"}  # named by their path
     place = str(spec.data.params["path"]) if own else spec.data.name
     words = ["untwine", "train", spec.model_name, place]
     for piece in [*spec.model, spec.data, spec.network, spec.likelihood]:

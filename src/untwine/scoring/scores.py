@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
 from untwine.errors import DataError, IncompatibleError, ParameterError, UntwineError
 from untwine.registry import Choice, Entry
@@ -222,7 +223,7 @@ def each_score(
 @renamed_keywords(names="metrics", n="n_examples")
 def evaluate(
     model: VAE,
-    data: Dataset,
+    data: Any,
     metrics: Names = None,
     *,
     n_examples: int = N_EXAMPLES,
@@ -235,7 +236,8 @@ def evaluate(
 
     Args:
         model: to be scored, on the posterior mean through the mapping.
-        data: with factors, for metrics that need them.
+        data: with factors, for metrics that need them; a dataset or anything that `as_dataset`
+            takes.
         metrics: names such as "mig" or "sap[svm]"; "all" for all with every variant; by default
             every applicable metric that finishes in seconds.
         n_examples: number of examples.
@@ -251,6 +253,7 @@ def evaluate(
     >>> sorted(scores), sorted(scores["mig"].references)
     (['mig', 'reconstruction'], ['perfect', 'random', 'rotated'])
     """
+    data = as_dataset(data, like=model.columns)
     representation = Representation(
         model, data, n_examples=n_examples, seed=seed, device=device, quiet=quiet
     )
