@@ -304,9 +304,9 @@ def _openable(data: str) -> None:
 
 
 def _seeds(document: Document, wrong: Mistake) -> list[int]:
-    seeds = document.content.get("seeds", 1)
+    seeds: Any = document.content.get("seeds", 1)
     many = type(seeds) is int and seeds > MAX_SEEDS
-    listed = [] if many else list(range(seeds)) if type(seeds) is int else seeds
+    listed: Any = [] if many else list(range(seeds)) if type(seeds) is int else seeds
     largest = NUMBER_BOUNDS["seed"][1]
     whole = isinstance(listed, list) and all(type(s) is int and 0 <= s <= largest for s in listed)
     if not whole or not listed:
