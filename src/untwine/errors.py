@@ -6,6 +6,7 @@ UntwineError
 ├── IncompatibleError   two pieces that cannot be used together
 ├── DataError           data that is missing, unreadable or of the wrong shape
 └── RunError            a run that is locked, damaged or has diverged
+    ├── DamagedFile     a file of a run, study or cache is not as it was written
     └── RunLocked       another process is working on the run
 """
 
@@ -36,3 +37,7 @@ class RunError(UntwineError):
 
 class RunLocked(RunError):
     """Another process is working on the run."""
+
+
+class DamagedFile(RunError):
+    """A file of a run, study or cache is not as it was written."""

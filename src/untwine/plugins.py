@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -44,6 +44,10 @@ class Plugin:
 
     def to_json(self) -> dict[str, str]:
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, str]) -> Plugin:
+        return cls(data["name"], data.get("version", ""), data.get("hash", ""))
 
 
 class Plugins:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -257,6 +257,10 @@ class LatentProfile:
     low: float  # the ends of the central 97 % of the posterior means
     high: float
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> LatentProfile:
+        return cls(**{one.name: content[one.name] for one in fields(cls)})
+
 
 @dataclass(frozen=True)
 class ModelCard:
@@ -309,5 +313,5 @@ class ModelCard:
             n_train=int(content["n_train"]),
             data=str(content["data"]),
             preparation=dict(content["preparation"]),
-            latents=tuple(LatentProfile(**latent) for latent in content["latents"]),
+            latents=tuple(map(LatentProfile.from_json, content["latents"])),
         )

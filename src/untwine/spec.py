@@ -153,7 +153,7 @@ class Run:
         for key in data:
             if key not in known:
                 raise UnknownNameError(schema.unknown_name("entry of a run", key, sorted(known)))
-        made_with = tuple(Plugin(**plugin) for plugin in data.get("plugins", ()))
+        made_with = tuple(Plugin.from_json(plugin) for plugin in data.get("plugins", ()))
         require_plugins(made_with)
         choices = {
             "model": tuple(models.from_json(part) for part in data["model"]),

@@ -192,6 +192,14 @@ class State:
         }
         return tensors, values
 
+    def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        """Unpack a state; refuse one that is not of this model and optimiser."""
+        try:
+            self.unpack(tensors, values)
+        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise RunError(f"the checkpoint is not of this model ({reason}); delete it") from error
+
     def unpack(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Restore what `pack` returned, random number generators included."""
         groups: list[dict[int, dict[str, Tensor]]] = [{} for _ in self.optimisers()]

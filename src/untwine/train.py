@@ -122,7 +122,7 @@ def fit(
     with seeded(seed), progress(steps, "training", quiet=quiet) as show:
         state = State(model, lr, steps=steps, options=options)
         if resume:
-            state.unpack(*resume)
+            state.restore(*resume)
         order = data.batches(batch, derive_seed(seed, 0), target)
         second = data.batches(batch, derive_seed(seed, 1), target) if state.adversaries else order
         first_step, start_time = state.step, time.monotonic()

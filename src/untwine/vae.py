@@ -41,11 +41,11 @@ from untwine.records import (
 from untwine.slots import AdversarialTerm, Corruption, Latents, Posterior, Prior, Term
 from untwine.slots import Mapping as MappingSlot
 from untwine.tools.compute import eval_mode, seeded
-from untwine.tools.files import sha256, write_bytes, write_json
+from untwine.tools.files import sha256, write_bytes
+from untwine.tools.sealed import write_json
 from untwine.tools.weights import pack_weights
 
 Terms = Mapping[str, tuple[Weight, Callable[[Sizes], Term]]]
-MODEL_FORMAT = 1  # of model.json
 ELBO: Terms = {"nll": (1.0, NegLogLikelihood), "kl": (1.0, KL)}
 
 
@@ -120,7 +120,7 @@ class VAE(nn.Module):
         path.mkdir(parents=True, exist_ok=True)
         weights = pack_weights(self)
         write_bytes(path / "model.safetensors", weights)
-        record = {"format": MODEL_FORMAT, "weights": sha256(weights), "card": self.card.to_json()}
+        record = {"weights": sha256(weights), "card": self.card.to_json()}
         write_json(path / "model.json", record)
         return path
 

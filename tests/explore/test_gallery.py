@@ -12,7 +12,7 @@ from untwine.explore.gallery import Gallery
 from untwine.runs.directory import read_spec
 from untwine.study.file import Study
 from untwine.study.folder import make_folder
-from untwine.tools.files import write_json
+from untwine.tools.sealed import write_json
 
 
 @pytest.fixture

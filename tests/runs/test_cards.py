@@ -16,6 +16,7 @@ from untwine.data import opening
 from untwine.errors import DataError, RunError
 from untwine.runs.cards import data_shape
 from untwine.runs.directory import open_run
+from untwine.tools.sealed import read_json, write_json
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_a_damaged_model_folder_is_refused_in_a_sentence(model, tmp_path, damage
 
 def edit(folder, **changes):
     file = folder / "model.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    write_json(file, read_json(file) | changes)
 
 
 def test_weights_of_another_model_are_refused(model, tiny, tmp_path):
@@ -132,4 +133,4 @@ def test_a_run_opens_and_encodes_without_its_data(photos, tmp_path, monkeypatch)
 def test_the_shape_of_data_is_read_from_weights_where_only_one_fits(data, network, shape, tmp_path):
     spec = untwine.plan("vae", data, network=network, steps=1, batch=4)
     trained = open_run(untwine.run(spec, tmp_path, quiet=True))
-    assert data_shape(spec, (trained.path / "model.safetensors").read_bytes()) == shape
+    assert data_shape(spec, trained.path / "model.safetensors") == shape

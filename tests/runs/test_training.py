@@ -15,11 +15,12 @@ import torch
 import untwine
 from untwine.errors import RunError
 from untwine.runs.describe import describe_runs
-from untwine.runs.directory import find_run, is_finished
+from untwine.runs.directory import find_run, is_finished, read_scores, score_values
 from untwine.runs.states import latest_state, list_states, save_state
 from untwine.scoring import scores
 from untwine.scoring.scores import evaluate_run
 from untwine.tools.process import is_running
+from untwine.tools.sealed import read_json, write_json
 
 STEPS = 60
 SPEC = {
@@ -230,8 +231,12 @@ def test_what_is_not_a_run_or_not_finished_is_refused(tmp_path):
     with pytest.raises(RunError, match="is damaged"):
         untwine.open_run(tmp_path)
     (tmp_path / "run.json").write_text("{}")
-    with pytest.raises(RunError, match="not finished"):
+    with pytest.raises(RunError, match="spec is missing"):
         untwine.open_run(tmp_path)
+    process = child(tmp_path, DIE_AT_STEP.format(step=12))
+    process.communicate()
+    with pytest.raises(RunError, match="not finished"):
+        untwine.open_run(tmp_path / spec().directory)
 
 
 def test_runs_are_found_by_a_part_of_their_name(tmp_path, finished):
@@ -277,9 +282,12 @@ def test_the_two_newest_states_are_kept(tmp_path):
 
 
 def test_an_edited_specification_is_noticed(finished):
-    facts = json.loads((finished / "run.json").read_text())
-    facts["spec"]["likelihood"] = {"name": "laplace"}
-    (finished / "run.json").write_text(json.dumps(facts))
+    record = read_json(finished / "run.json")
+    record["spec"]["likelihood"] = {"name": "laplace"}
+    (finished / "run.json").write_text(json.dumps({**record, "format": 2}))
+    with pytest.raises(RunError, match="checksum is missing"):
+        untwine.open_run(finished)
+    write_json(finished / "run.json", record)
     with pytest.raises(RunError, match="was changed after"):
         untwine.open_run(finished)
     with pytest.raises(RunError, match="describes another run"):
@@ -308,11 +316,15 @@ def test_a_damaged_file_is_told_in_a_sentence_and_spoils_nothing_else(finished, 
 
 
 @pytest.mark.parametrize("content", ["[", "[]", '{"mig": 3}'])
-def test_damaged_scores_are_told(finished, content):
+def test_damaged_scores_are_told_and_computed_again(finished, content, capsys):
+    before = score_values(finished)
     (finished / "scores.json").write_text(content)
     with pytest.raises(RunError, match="is damaged"):
-        evaluate_run(finished, n_examples=50)
-    assert "unreadable" in describe_runs(finished.parent)[0][5]
+        score_values(finished)
+    assert "unreadable" in describe_runs(finished.parent)[0][6]
+    evaluate_run(finished, n_examples=50)
+    assert "scores.json is damaged" in capsys.readouterr().err
+    assert score_values(finished) == before
 
 
 def test_stray_files_do_not_disturb(tmp_path):
@@ -326,9 +338,9 @@ def test_stray_files_do_not_disturb(tmp_path):
 
 
 def test_scores_with_other_settings_replace_only_their_own_metric(finished):
-    before = json.loads((finished / "scores.json").read_text())
+    before = read_scores(finished)
     evaluate_run(finished, ["mig"], n_examples=60)
-    after = json.loads((finished / "scores.json").read_text())
+    after = read_scores(finished)
     assert after["mig"]["examples"] == 60
     assert after["reconstruction"] == before["reconstruction"]
 
@@ -348,7 +360,9 @@ def test_a_run_of_another_device_says_where_it_can_go_on(tmp_path):
     process = child(tmp_path, DIE_AT_STEP.format(step=12))
     process.communicate()
     file = tmp_path / spec().directory / "run.json"
-    file.write_text(file.read_text().replace('"device": "cpu"', '"device": "cuda"'))
+    record = read_json(file)
+    record["how"]["device"] = "cuda"
+    write_json(file, record)
     if not torch.cuda.is_available():
         with pytest.raises(RunError, match="was started on cuda, which this machine lacks"):
             untwine.run(spec(), tmp_path, **OPTIONS)

@@ -11,7 +11,7 @@ from untwine.study.folder import StudyFolder, make_folder
 from untwine.study.job import Job, is_complete
 from untwine.study.remote import is_url, pull, push, send, synced
 from untwine.study.table import results_table
-from untwine.tools.files import read_json
+from untwine.tools.sealed import read_json
 
 SMALL = {"network": "mlp", "batch": 8, "latent": 2}
 

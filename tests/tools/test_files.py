@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from untwine.errors import RunError
-from untwine.tools.files import read_json, write_atomically, write_json
+from untwine.tools.files import write_atomically
+from untwine.tools.sealed import read_json, write_json
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):

@@ -9,9 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from untwine.data.dataset import Dataset, Factors
-from untwine.data.files import File, cache_directory, is_published, obtain, offline
+from untwine.data.files import (
+    File,
+    cache_directory,
+    is_published,
+    obtain,
+    offline,
+    read_arrays,
+)
 from untwine.data.opening import load_dataset, resolve_dataset
-from untwine.errors import DataError, UntwineError
+from untwine.errors import DataError, RunError, UntwineError
 from untwine.registry import Choice, Entry, datasets
 from untwine.spec import Settings
 from untwine.tools.files import write_bytes
@@ -139,6 +146,7 @@ def check(data: str, settings: Iterable[str] = ()) -> Rows:
         for name, file in required_files(choice)
         if file.local_path
     ]
+    rows += [["decoded", _verify_decoded(path)] for path in _decoded_folders(choice.name)]
     with offline():
         loaded = load_dataset(choice)
     _check_examples(data, loaded)
@@ -161,6 +169,15 @@ def _verify_file(name: str, file: File) -> str:
             f"delete it and write: untwine data fetch {name}"
         )
     return f"{path} {'has the published checksum' if file.hash else 'is there'}"
+
+
+def _verify_decoded(folder: Path) -> str:
+    """Verify a decoded copy against its checksums; a damaged one is made again when it is used."""
+    try:
+        read_arrays(folder, fresh=True)
+    except RunError as error:
+        return f"{error}; it is decoded again when it is used"
+    return f"{folder} has its checksums"
 
 
 def _check_examples(name: str, data: Dataset) -> None:

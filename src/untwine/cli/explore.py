@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from untwine.cli.options import Quiet, Runs
+from untwine.cli.options import DataPlace, Quiet, Runs, Trust
 from untwine.explore.serving import PORT, open_socket, require_packages, serve
 from untwine.tools.terminal import show_path
 
@@ -33,6 +33,8 @@ def explore(
     export: Annotated[
         Path | None, typer.Option(help="Write a static copy that needs no server, and exit.")
     ] = None,
+    data: DataPlace = "",
+    trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
     """Explore runs in the browser: what each latent does, reconstructions, clusters, scores.
@@ -51,7 +53,7 @@ def explore(
     require_packages()
     from untwine.explore.gallery import Gallery
 
-    gallery = Gallery.find(runs or [], out)
+    gallery = Gallery.find(runs or [], out, data=data, trust=trust)
     if export is not None:
         from untwine.explore.export import write_copy
 

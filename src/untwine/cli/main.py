@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from untwine.cli import catalogue, data, explore, model, reproduce, score, study, train
+from untwine.cli import catalogue, data, explore, files, model, reproduce, score, study, train
 from untwine.errors import ParameterError, UntwineError
 from untwine.tools.terminal import say
 
@@ -81,6 +81,8 @@ app.command()(explore.explore)
 for kind in ("models", "datasets", "metrics", "networks", "likelihoods"):
     app.add_typer(catalogue.group(kind), name=kind)
 app.add_typer(data.app, name="data")
+app.command()(files.check)
+app.command()(files.trust)
 
 
 def main() -> None:

@@ -28,6 +28,12 @@ Metrics = Annotated[
     str | None,
     typer.Option("--metrics", help="Names separated by commas, or all; the quick ones by default."),
 ]
+DataPlace = Annotated[
+    str, typer.Option("--data", metavar="PLACE", help="Where the run's data is, if elsewhere.")
+]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Open files and downloads that a received run names.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 RENAMED = {

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from untwine.cli.options import Command as Command
-from untwine.cli.options import Device, Json, Metrics, Quiet, RunName, Runs, Settings
+from untwine.cli.options import (
+    DataPlace,
+    Device,
+    Json,
+    Metrics,
+    Quiet,
+    RunName,
+    Runs,
+    Settings,
+    Trust,
+)
 from untwine.errors import ParameterError
 from untwine.tools.terminal import say, show_path, show_table
 
@@ -35,6 +45,8 @@ def evaluate(
     ] = None,
     settings: Settings = None,
     as_json: Json = False,
+    data: DataPlace = "",
+    trust: Trust = False,
     out: Runs = Path("runs"),
     device: Device = "auto",
     quiet: Quiet = False,
@@ -64,6 +76,8 @@ def evaluate(
         quiet=quiet,
         settings=settings or [],
         split=split,
+        data=data,
+        trust=trust,
     )
     print_scores(scores, "json" if as_json else "table")
 
@@ -185,6 +199,8 @@ def report(
             help="Number of examples to score on; that of the stored scores by default, or 10,000.",
         ),
     ] = None,
+    data: DataPlace = "",
+    trust: Trust = False,
     out: Runs = Path("runs"),
     quiet: Quiet = False,
 ) -> None:
@@ -203,4 +219,5 @@ def report(
 
     names = split_names(metrics)
     where = find_run(run, out)
-    show_path(write_report(where, metrics=names, n_examples=n_examples, quiet=quiet))
+    how = {"n_examples": n_examples, "quiet": quiet, "data": data, "trust": trust}
+    show_path(write_report(where, metrics=names, **how))

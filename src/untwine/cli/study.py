@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from untwine.cli.options import Command, Device, Quiet, Studies
+from untwine.errors import UntwineError
 from untwine.tools.terminal import printable, say, show_path, show_table
 
 if TYPE_CHECKING:
@@ -28,17 +29,20 @@ Name = Annotated[str, typer.Argument(metavar="STUDY", help="A study's directory 
 def list_studies(out: Studies = Path("studies")) -> None:
     """List the studies that come with the package and those in --out."""
     from untwine.study.file import read_document, shipped_studies
-    from untwine.study.folder import open_folder, runs_by_state
+    from untwine.study.folder import list_folders, open_folder, runs_by_state
 
     rows: list[list[str]] = []
     for name in shipped_studies():
         document = read_document(name)
         scales = ", ".join(document.content.get("scales") or {})
         rows.append([name, "shipped", f"scales: {scales}", str(document.content.get("about", ""))])
-    for file in sorted(out.glob("*/study.json")):
-        folder = open_folder(file.parent)
-        state = "imported" if folder.imported else count_states(runs_by_state(folder))
-        rows.append([folder.study.name, str(file.parent), state, folder.study.about])
+    for path in list_folders(out):
+        try:
+            folder = open_folder(path)
+            state = "imported" if folder.imported else count_states(runs_by_state(folder))
+            rows.append([folder.study.name, str(path), state, folder.study.about])
+        except (UntwineError, OSError) as error:
+            rows.append([path.name, str(path), f"unreadable: {error}", ""])
     show_table(["study", "where", "state", "about"], rows)
 
 

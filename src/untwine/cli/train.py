@@ -79,11 +79,12 @@ def train(
     `untwine models`, `datasets`, `networks` and `likelihoods` list what can be named; `untwine
     models show NAME` lists its parameters.
     """
+    from untwine.runs.describe import same_on_other_files
     from untwine.runs.directory import is_finished
-    from untwine.runs.training import run
+    from untwine.runs.training import resumable, run
     from untwine.spec import plan
 
-    spec = plan(
+    asked = plan(
         model,
         data,
         network=network,
@@ -103,6 +104,11 @@ def train(
         schedule=schedule,
         warm_up=warm_up,
     )
+    spec = resumable(asked, out)
+    if spec != asked:
+        say(f"{out / spec.directory} is the run of this folder, known by names and sizes of files")
+    elif others := same_on_other_files(spec, out):
+        say(f"a new run is started: the data is not that of {', '.join(others)}")
     was_finished = is_finished(out / spec.directory)
     try:
         path = run(
@@ -124,10 +130,15 @@ def train(
 
 def runs(out: Runs = Path("runs")) -> None:
     """List runs with their state and scores."""
-    from untwine.runs.describe import describe_runs
+    from untwine.runs.describe import describe_runs, unmarked_runs
 
     rows = describe_runs(out)
     if not rows:
         say(f"no runs in {out}; make one with: untwine train vae sprites")
         return
     show_table(["run", "model", "data", "seed", "steps", "state", "scores"], rows)
+    if foreign := unmarked_runs(out):
+        say(
+            f"{len(foreign)} of them name files and are not marked as yours, so these are not "
+            f"opened; if they are yours: untwine trust {foreign[0] if len(foreign) == 1 else out}"
+        )

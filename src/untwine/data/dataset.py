@@ -215,6 +215,7 @@ class Dataset:
     evaluation: Dataset | None = None  # what models are scored on, where it is not this itself
     example_names: Sequence[str] = ()  # of all examples, such as their files, where they have names
     digest: str = ""  # of the files behind it, for data without a version
+    former_digest: str = ""  # that version 0.1 recorded, where it was another
     name: str = ""  # as a person writes it, where it was opened by name
     preparation: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """How examples are made from the user's files (size, resize filter, scaling): a saved model

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from untwine import schema
 from untwine.data.dataset import Dataset, DivisibleOrdering, Factors, Source
-from untwine.data.files import check_digest
+from untwine.data.files import check_digest, matching_digest
 from untwine.errors import DataError, ParameterError, UnknownNameError
 from untwine.tools.compute import derive_seed
 
@@ -75,13 +75,13 @@ def open_dataset(text: str, digest: str = "") -> Dataset:
     from untwine.data.opening import dataset  # which imports the registry that lists this file
 
     data = dataset(text)
-    check_digest(text, digest, data.digest)
     if data.evaluation is not None:
         raise DataError(
             f"{text} has examples of its own to be scored on, so no other dataset can be made of "
             "it; write held-out around the others"
         )
-    return data
+    expected = matching_digest(digest, data.digest, data.former_digest)
+    return replace(data, digest=check_digest(text, digest, expected))
 
 
 def open_with_factors(text: str, digest: str) -> tuple[Dataset, Factors]:

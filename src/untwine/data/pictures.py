@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
-import filelock
 import numpy as np
 import torch
 from numpy.lib import format as npy
@@ -20,17 +19,20 @@ from numpy.typing import NDArray
 from untwine.data.dataset import Factors, Pixels
 from untwine.data.files import (
     File,
-    cache_directory,
+    cached_files,
     check_digest,
     digest_of,
     digest_of_files,
+    digest_of_folder,
+    file_state,
     locate_files,
+    matching_digest,
 )
 from untwine.data.incoming.archives import open_files
 from untwine.data.incoming.bounds import refuse_unreadable
 from untwine.data.incoming.pictures import decode_picture, read_picture_file
 from untwine.errors import DataError
-from untwine.tools.files import write_atomically, write_json
+from untwine.tools.files import write_atomically
 from untwine.tools.progress import progress
 
 if TYPE_CHECKING:
@@ -51,13 +53,18 @@ class Tree:
     root: Path  # the folder or the archive
     names: list[str]  # sorted
     fetch: Callable[[str], bytes]
-    digest: str
+    digest: str  # of the content
+    former_digest: str = ""  # that version 0.1 recorded for a folder: of names and sizes
     recorded: str = ""  # the digest that a run records: empty for published files
 
     def read(self, name: str) -> bytes:
         """The content of a file."""
         with refuse_unreadable(f"{name} in {self.root} cannot be read"):
             return self.fetch(name)
+
+    def matching(self, recorded: str) -> str:
+        """The digest to compare with what a run recorded."""
+        return matching_digest(recorded, self.digest, self.former_digest)
 
     @property
     def pictures(self) -> list[str]:
@@ -85,33 +92,33 @@ def open_picture_files(
 ) -> Iterator[Tree]:
     """The pictures behind a dataset; as `open_files`, for a folder or an archive of pictures."""
     with open_tree(locate_files(name, files, path, kind=kind, unpacked=unpacked)[0]) as tree:
-        check_digest(path, digest, tree.digest)
-        yield replace(tree, recorded=tree.digest if path else "")
+        actual = check_digest(path, digest, tree.matching(digest))
+        yield replace(tree, recorded=actual if path else "")
 
 
 def _open_folder(root: Path) -> Tree:
     """The files below a folder.
 
-    The digest covers the names and sizes of all files and the content of small lists: hundreds of
-    thousands of pictures are too many to read at every start.
+    The former digest covers the names and sizes of all files and the content of small lists.
     """
-    files = sorted(_file_sizes(root, ""))
-    names = [name for name, _ in files]
-    listing = "\n".join(f"{name}\t{size}" for name, size in files)
-    lists = [name for name, size in files if size <= MAX_LIST_BYTES and not is_picture(name)]
+    files = sorted(_list_files(root, ""))
+    listing = "\n".join(f"{name}\t{size}" for name, size, _ in files)
+    lists = [name for name, size, _ in files if size <= MAX_LIST_BYTES and not is_picture(name)]
     contents = ((name, (root / name).read_bytes()) for name in lists)
-    digest = digest_of([("", listing.encode()), *contents])
-    return Tree(root, names, lambda name: read_picture_file(root / name), digest)
+    former = digest_of([("", listing.encode()), *contents])
+    states = {name: state for name, _, state in files}
+    content = digest_of_folder(root, states)
+    return Tree(root, [*states], lambda name: read_picture_file(root / name), content, former)
 
 
-def _file_sizes(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
-    """Name and size in bytes of every visible file below a folder."""
+def _list_files(folder: Path, prefix: str) -> Iterator[tuple[str, int, str]]:
+    """Name, size in bytes and state of every visible file below a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
-                yield from _file_sizes(Path(entry.path), f"{prefix}{entry.name}/")
+                yield from _list_files(Path(entry.path), f"{prefix}{entry.name}/")
             elif _is_visible(entry.name) and entry.is_file():
-                yield f"{prefix}{entry.name}", entry.stat().st_size
+                yield f"{prefix}{entry.name}", entry.stat().st_size, file_state(entry)
 
 
 def _is_visible(name: str) -> bool:
@@ -197,27 +204,13 @@ def stream_pictures(
 
     It is stored in the cache as by `cached_arrays`, with the same guarantees.
     """
-    file = cache_directory() / f"{name}-{digest}" / "images.npy"
-    images = _memory_map(file)
-    if images is not None:
-        return images
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(file.with_name(".lock")):
-        if _memory_map(file) is None:
-            write_atomically(file, lambda stream: _write(stream, name, shape, blocks()))
-            write_json(file.with_name("arrays.json"), ["images"])
-    images = _memory_map(file)
-    if images is None:
-        raise DataError(f"the copy of {name} in {file.parent} cannot be read back; delete it")
-    return images
 
+    def write(folder: Path) -> list[str]:
+        file = folder / "images.npy"
+        write_atomically(file, lambda stream: _write(stream, name, shape, blocks()))
+        return ["images"]
 
-def _memory_map(file: Path) -> NDArray[np.uint8] | None:
-    """The array in a file, or None if it is missing or damaged."""
-    try:
-        return np.load(file, mmap_mode="c")
-    except (OSError, ValueError, EOFError):
-        return None
+    return cached_files(name, digest, write)["images"]
 
 
 def _write(

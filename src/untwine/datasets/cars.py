@@ -119,4 +119,6 @@ def cars(
     count, levels = (MODELS, np.array(models)) if numbered else number_levels(models)
     table = levels[keep, None].astype(np.uint8 if count <= 256 else np.uint16)
     factors = Factors(("model",), (count,), table, unordered=("model",))
-    return Dataset(select_images(images, keep), factors, digest=tree.recorded)
+    return Dataset(
+        select_images(images, keep), factors, digest=tree.recorded, former_digest=tree.former_digest
+    )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from untwine.data.dataset import PRESENCE, Dataset, Factors
 from untwine.data.files import (
+    CONTENT_PREFIX,
     File,
     cache_directory,
     cached_arrays,
@@ -18,6 +19,7 @@ from untwine.data.files import (
     digest_of,
     digest_of_files,
     existing_path,
+    matching_digest,
     obtain,
 )
 from untwine.data.incoming.arrays import open_arrays
@@ -217,15 +219,16 @@ def celeba(
             width, 108 little but the face; whole squeezes the picture into a square.
         size: side of the images in pixels.
         path: the folder; looked for in the cache, as celeba, when empty.
-        digest: of the labels and of the names and sizes of the pictures, filled in by a run that
-            names a path or takes a smaller copy.
+        digest: of the labels and the pictures, filled in by a run that names a path or takes a
+            smaller copy.
     """
     folder = _locate(path)
     tables = _label_files(folder)
     labels = _read_labels(tables)
     with open_tree(_locate_pictures(folder)) as tree:
-        both = digest_of([("", tree.digest.encode()), ("", digest_of_files(tables).encode())])
-        check_digest(path or str(folder), digest, both)
+        content = _digest(tree.digest, tables)
+        former = _digest(tree.former_digest, tables) if tree.former_digest else ""
+        both = check_digest(path or str(folder), digest, matching_digest(digest, content, former))
         row = _label_rows(tree.pictures, labels, tree.root)
         shape = (size, size, 3)
         convert = _converter(crop, size)
@@ -242,4 +245,12 @@ def celeba(
         level_names=dict.fromkeys(labels.attributes, PRESENCE),
     )
     published = not path and tables[0].name != COMPACT_LABELS  # identified without a digest
-    return Dataset(select_images(images, keep), factors, digest="" if published else both)
+    if published:
+        return Dataset(select_images(images, keep), factors)
+    return Dataset(select_images(images, keep), factors, digest=both, former_digest=former)
+
+
+def _digest(pictures: str, tables: list[Path]) -> str:
+    """The digest of pictures and tables; with the prefix of the former, if it has one."""
+    both = digest_of([("", pictures.encode()), ("", digest_of_files(tables).encode())])
+    return f"{CONTENT_PREFIX}{both}" if pictures.startswith(CONTENT_PREFIX) else both

@@ -148,4 +148,6 @@ def chairs3d(
     ranks = [number_levels(np.array(column)[keep]) for column in (models, elevations, azimuths)]
     sizes, columns = zip(*ranks, strict=True)
     factors = grid_or_table(Factors(NAMES, sizes, unordered=("model",)), np.stack(columns, axis=1))
-    return Dataset(select_images(images, keep), factors, digest=tree.recorded)
+    return Dataset(
+        select_images(images, keep), factors, digest=tree.recorded, former_digest=tree.former_digest
+    )

@@ -103,4 +103,4 @@ def faces3d(
     unordered = tuple(name for name in factor_names if name in ("identity", "view"))
     factors = grid_or_table(Factors(factor_names, sizes, unordered=unordered), table)
     images = select_images(images, np.arange(first, last))
-    return Dataset(images, factors, digest=tree.recorded)
+    return Dataset(images, factors, digest=tree.recorded, former_digest=tree.former_digest)

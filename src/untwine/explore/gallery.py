@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,20 +40,37 @@ class Gallery:
     Reads only these runs, and writes nothing.
     """
 
-    def __init__(self, runs: Iterable[Path], folder: StudyFolder | None = None) -> None:
+    def __init__(
+        self,
+        runs: Iterable[Path],
+        folder: StudyFolder | None = None,
+        *,
+        data: str = "",
+        trust: bool = False,
+    ) -> None:
         self.paths = _name_runs(runs)
+        self._data, self._trust = data, trust
         self.study_folder = folder
         self._views = Memo(MAX_OPEN_VIEWS)
         self._memo = Memo(64 + 3 * len(self.paths))
 
     @classmethod
-    def find(cls, arguments: Sequence[str | Path], out: str | Path = "runs") -> Gallery:
+    def find(
+        cls,
+        arguments: Sequence[str | Path],
+        out: str | Path = "runs",
+        *,
+        data: str = "",
+        trust: bool = False,
+    ) -> Gallery:
         """The runs and the study named by the arguments of a command.
 
         Args:
             arguments: run directories, parts of the names of runs in `out`, directories of runs,
                 and study directories; without any, all runs in `out`.
             out: the directory of runs.
+            data: where the data of the runs is, as for `open_run`.
+            trust: whether to open what the runs name, as for `open_run`.
         """
         if not arguments:
             runs = list_runs(out)
@@ -60,13 +78,14 @@ class Gallery:
                 raise RunError(
                     f"there are no runs in {out}; train one with untwine train, or name others"
                 )
-            return cls(runs)
+            return cls(runs, data=data, trust=trust)
         runs, folders = list[Path](), list[StudyFolder]()
         for argument in arguments:
             paths, folder = _resolve_argument(argument, Path(out))
             runs += paths
             folders += [folder] if folder else []
-        return cls(runs, folders[0] if len(folders) == len(arguments) == 1 else None)
+        study = folders[0] if len(folders) == len(arguments) == 1 else None
+        return cls(runs, study, data=data, trust=trust)
 
     def lines(self) -> list[RunLine]:
         """All runs, in the order of the arguments."""
@@ -124,26 +143,23 @@ class Gallery:
 
     def _open_view(self, name: str) -> RunView:
         with TORCH_LOCK:  # building a model uses the random numbers of the whole process
-            trained = open_run(self.paths[name])
+            trained = open_run(self.paths[name], data=self._data, trust=self._trust)
         view = RunView(trained, name=name)
         view.require_usable()
         return view
 
-    def _spec(self, path: Path) -> Run | None:
-        """The specification of a run; `None` if it cannot be read."""
-        try:
-            return self._memo(
-                ("spec", path, _modified_at(path / "run.json")), lambda: read_spec(path)
-            )
-        except UntwineError:
-            return None
+    def _spec(self, path: Path) -> Run:
+        """The specification of a run."""
+        times = _modified_at(path / "run.json"), _modified_at(path / "done.json")
+        return self._memo(("spec", path, *times), lambda: read_spec(path))
 
     def _line(self, name: str, path: Path) -> RunLine:
-        spec = self._spec(path)
-        if spec is None:
-            return RunLine(
-                name=name, model="", data="", seed=0, steps=0, state="unreadable", scores={}
-            )
+        try:
+            spec = self._spec(path)
+            state, scores = _state(path, spec), self._scores(path)
+        except (UntwineError, OSError) as error:
+            state = f"unreadable: {error}"
+            return RunLine(name=name, model="", data="", seed=0, steps=0, state=state, scores={})
         return RunLine(
             name=name,
             model=" + ".join(
@@ -152,31 +168,31 @@ class Gallery:
             data=_piece_label(data_label(spec), datasets.non_default(spec.data)),
             seed=spec.seed,
             steps=spec.steps,
-            state=_state(path, spec),
-            scores=self._scores(path),
+            state=state if isinstance(scores, dict) else f"{state}; {scores}",
+            scores=scores if isinstance(scores, dict) else {},
         )
 
-    def _scores(self, path: Path) -> dict[str, float]:
-        """The scores of a run; none if the file is damaged."""
+    def _scores(self, path: Path) -> dict[str, float] | str:
+        """The scores of a run, or why they cannot be read."""
+        times = _modified_at(path / "scores.json"), _modified_at(path / "done.json")
         try:
-            stamp = ("scores", path, _modified_at(path / "scores.json"))
-            return self._memo(stamp, lambda: score_values(path))
-        except UntwineError:
-            return {}
+            return self._memo(("scores", path, *times), lambda: score_values(path))
+        except UntwineError as error:
+            return str(error)
 
 
 def _resolve_argument(argument: str | Path, out: Path) -> tuple[list[Path], StudyFolder | None]:
     """The runs named by an argument, and the study if it names one."""
     path = Path(argument).expanduser()
-    if (path / "run.json").is_file():
+    if os.path.lexists(path / "run.json"):
         return [path], None
-    if (path / "study.json").is_file():
+    if os.path.lexists(path / "study.json"):
         return _runs_of_study(open_folder(path))
     if path.is_dir() and (runs := list_runs(path) or list_runs(path / "runs")):
         return runs, None
     if named := list(_by_name(str(argument), list_runs(out))):
         return named, None
-    if (Path("studies") / str(argument) / "study.json").is_file():
+    if os.path.lexists(Path("studies") / str(argument) / "study.json"):
         return _runs_of_study(open_folder(str(argument)))
     raise RunError(
         f"there is no run {str(argument)!r} here or in {out}, and it is not a directory of runs or "
@@ -186,7 +202,7 @@ def _resolve_argument(argument: str | Path, out: Path) -> tuple[list[Path], Stud
 
 def _runs_of_study(folder: StudyFolder) -> tuple[list[Path], StudyFolder]:
     paths = [job.path for job in folder.jobs()]
-    return [path for path in paths if (path / "run.json").is_file()], folder
+    return [path for path in paths if os.path.lexists(path / "run.json")], folder
 
 
 def _by_name(name: str, runs: Sequence[Path]) -> Iterator[Path]:
@@ -204,7 +220,7 @@ def _name_runs(runs: Iterable[Path]) -> dict[str, Path]:
     ['run', 'run-2']
     """
     paths: dict[str, Path] = {}
-    for path in dict.fromkeys(path.resolve() for path in runs):
+    for path in dict.fromkeys(path.absolute() for path in runs):
         name, count = path.name, 1
         while name in paths:
             count += 1
@@ -232,7 +248,7 @@ def _state(path: Path, spec: Run) -> str:
 
 def _has_weights(path: Path) -> bool:
     """Whether a run is finished and its weights are here; those of remote runs are not."""
-    return is_finished(path) and (path / "model.safetensors").exists()
+    return is_finished(path) and os.path.lexists(path / "model.safetensors")
 
 
 def _modified_at(path: Path) -> int:

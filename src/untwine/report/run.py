@@ -75,6 +75,8 @@ def write_report(
     metrics: Names = None,
     n_examples: int | None = None,
     quiet: bool = True,
+    data: str = "",
+    trust: bool = False,
 ) -> Path:
     """Write `report.html` into the directory of a finished run; compute missing scores.
 
@@ -84,11 +86,13 @@ def write_report(
             seconds.
         n_examples: number of examples to score on; by default the number of the stored scores.
         quiet: hide progress bars.
+        data: where the run's data is, if elsewhere, as for `open_run`.
+        trust: open what a received run names, as for `open_run`.
 
     Returns:
         the file
     """
-    trained = open_run(path)
+    trained = open_run(path, data=data, trust=trust)
     statistics = run_latents(trained)  # first, as it refuses a model whose codes are not finite
     stored_size, seed = examples_of_scores(trained.path)
     representation = represent_run(

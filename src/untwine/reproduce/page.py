@@ -13,8 +13,9 @@ from untwine.reproduce.evidence import Evidence, NoRuns, PublishedEvidence
 from untwine.reproduce.items import SCALES, STAND_IN_ENDING, Item, PreparedItem, all_items
 from untwine.reproduce.registry import render_entry
 from untwine.reproduce.trial import read_records, recorded_evidence
-from untwine.tools.files import read_json, write_bytes, write_json
+from untwine.tools.files import write_bytes
 from untwine.tools.pages import Section, markdown, render, save_figures
+from untwine.tools.sealed import read_json, write_json
 from untwine.tools.terminal import format_duration
 
 

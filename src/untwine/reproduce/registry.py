@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from untwine.errors import UnknownNameError, UntwineError
-from untwine.runs.directory import open_run
+from untwine.errors import DamagedFile, UnknownNameError, UntwineError
+from untwine.runs.directory import open_run, read_done
 from untwine.schema import unknown_name
-from untwine.tools.files import read_json, write_json
+from untwine.tools.sealed import read_json, write_json
+from untwine.tools.terminal import warn
 
 if TYPE_CHECKING:
     from untwine.tools.pages import Section
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+MEASURE = {"asked": {str: object}, "values": {str: float}}
+MEASURES = ({"weights": str, "measures": {str: MEASURE}}, {str: MEASURE})  # second: version 0.1
 PACKAGES = ("untwine.reproduce.exhibits", "untwine.reproduce.papers")
 
 
@@ -75,9 +79,24 @@ def measure_run(
     """
     function, label = measure[name], label or name
     asked = json.loads(json.dumps({"measure": name, **params}))
-    file = path / "measures.json"
-    stored = read_json(file) if file.exists() else {}
+    weights = read_done(path)["weights"]
+    stored = _read_measures(path, weights)
     if stored.get(label, {}).get("asked") != asked:
         stored[label] = {"asked": asked, "values": function(open_run(path), **params)}
-        write_json(file, stored)
+        write_json(path / "measures.json", {"weights": weights, "measures": stored})
     return {f"{label}.{key}": float(value) for key, value in stored[label]["values"].items()}
+
+
+def _read_measures(path: Path, weights: str) -> dict[str, Any]:
+    """The measures stored for these weights; damaged ones are named, and taken again."""
+    file = path / "measures.json"
+    if not os.path.lexists(file):
+        return {}
+    try:
+        stored = read_json(file, MEASURES, remedy="the measures are taken again")
+    except DamagedFile as error:
+        warn(str(error))
+        return {}
+    if not isinstance(stored.get("weights"), str):  # of version 0.1
+        return stored
+    return stored["measures"] if stored["weights"] == weights else {}

@@ -25,9 +25,10 @@ from untwine.reproduce.evidence import Evidence, PublishedEvidence, published_ru
 from untwine.reproduce.items import Item, Paper, PreparedItem, fingerprints, items_of, plan_study
 from untwine.spec import Run
 from untwine.study.file import Study
-from untwine.study.folder import StudyFolder, open_folder
+from untwine.study.folder import StudyFolder, open_folder, read_study_file
 from untwine.study.statistics import Table
-from untwine.tools.files import read_json, write_bytes, write_json
+from untwine.tools.files import write_bytes
+from untwine.tools.sealed import read_json, write_json
 
 EVIDENCE_SCALES = {OURS: "laptop", PAPER_SCALE: "paper"}
 
@@ -73,7 +74,7 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
     """
     paper, scale = evidence.item.paper, evidence.prepared.scale
     whole = evidence.folder(study)
-    started = read_json(whole.path / "study.json").get("started") or {}
+    started = read_study_file(whole.path).get("started") or {}
     table = evidence.table(study)
     scored = set(table["run"])
     groups: dict[str, list[Run]] = {}

@@ -11,56 +11,71 @@ from typing import Any
 import torch
 
 from untwine.data.dataset import Dataset
-from untwine.errors import RunError
+from untwine.errors import DamagedFile
 from untwine.records import LatentProfile, ModelCard
 from untwine.registry import networks
-from untwine.spec import Run, build_from_card
+from untwine.spec import NUMBER_BOUNDS, Run, build_from_card
 from untwine.tools.compute import seeded
-from untwine.tools.files import read_json, sha256
-from untwine.tools.weights import load_weights, weight_shapes
-from untwine.vae import MODEL_FORMAT, VAE
+from untwine.tools.sealed import read_json
+from untwine.tools.weights import load_weights, read_weights, weight_shapes
+from untwine.vae import VAE
 
 MAX_CHANNELS = 4
 SIDES = range(4, 257, 4)  # of images that are tried
 
 
-def load_from_card(card: ModelCard, weights: bytes, origin: Path) -> VAE:
-    """The model of a card with these weights, in evaluation mode on the CPU."""
+CHOICE = {"name": str, str: object}
+PROFILE = {
+    "nats": float,
+    "exact": bool,
+    **dict.fromkeys(("mean", "deviation", "low", "high"), float),
+}
+CARD = {
+    "model": [CHOICE],
+    "network": CHOICE,
+    "likelihood": CHOICE,
+    "latent": int,
+    "shape": [int],
+    "n_train": int,
+    "data": str,
+    "preparation": {str: object},
+    "latents": [PROFILE],
+}
+MODEL = {"weights": str, "card": CARD}
+MAX_SIDE = 1 << 20  # numbers along one axis of an example
+
+
+def load_from_card(card: ModelCard, file: Path, checksum: str, remedy: str) -> VAE:
+    """The model of a card with the weights in a file, in evaluation mode on the CPU."""
     with seeded(0):  # every initial weight is replaced, also those that start from examples
         model = build_from_card(card, draw_examples=lambda n: torch.rand(n, *card.shape))
-    load_weights(model, weights, origin)
+    load_weights(model, read_weights(file, checksum, model, remedy), file)
     return model.eval()
 
 
 def load_model(folder: Path) -> VAE:
     """The model that `VAE.save` wrote to a folder, in evaluation mode on the CPU."""
     file = folder / "model.json"
-    record = read_json(file)
-    if record.get("format") != MODEL_FORMAT:
-        raise RunError(
-            f"{file} has format {record.get('format')!r}; this version of untwine reads format "
-            f"{MODEL_FORMAT}: update untwine, or save the model again with the version that made it"
-        )
-    weights = folder / "model.safetensors"
-    content = weights.read_bytes() if weights.exists() else b""
-    if sha256(content) != record.get("weights"):
-        raise RunError(f"{weights} is damaged (its checksum differs); copy the folder again")
-    return load_from_card(read_card(record.get("card"), file), content, weights)
+    remedy = "copy the folder again"
+    record = read_json(file, MODEL, remedy=remedy, sealed=True)
+    card = read_card(record["card"], file)
+    return load_from_card(card, folder / "model.safetensors", record["weights"], remedy)
 
 
 def read_card(content: Any, file: Path) -> ModelCard:
     """The card in a file, checked."""
-    try:
-        return ModelCard.from_json(content)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RunError(f"{file} is damaged: its card has no proper {error}") from None
+    sides = content["shape"]
+    if not 1 <= len(sides) <= 4 or not all(1 <= side <= MAX_SIDE for side in sides):
+        raise DamagedFile(f"{file} is damaged: its card has the shape {sides}")
+    if not 1 <= content["latent"] <= NUMBER_BOUNDS["latent"][1] or content["n_train"] < 1:
+        raise DamagedFile(f"{file} is damaged: its card has numbers out of range")
+    return ModelCard.from_json(content)
 
 
 def run_card(
-    path: Path,
+    weights: Path,
     spec: Run,
     record: Mapping[str, Any],
-    weights: bytes,
     open_data: Callable[[], Dataset],
 ) -> ModelCard:
     """The card of a finished run's model.
@@ -69,9 +84,14 @@ def run_card(
     several shapes of data would fit these, from the data.
     """
     if "card" in record:
-        card = read_card(record["card"], path / "run.json")
+        card = read_card(record["card"], weights.with_name("run.json"))
         return replace(
-            card, latents=tuple(LatentProfile(**one) for one in record.get("latents", ()))
+            card,
+            model=spec.model,
+            network=spec.network,
+            likelihood=spec.likelihood,
+            latent=spec.latent,
+            latents=tuple(map(LatentProfile.from_json, record.get("latents", ()))),
         )
     shape, n_train = data_shape(spec, weights), 1
     if shape is None:
@@ -82,7 +102,7 @@ def run_card(
     )
 
 
-def data_shape(spec: Run, weights: bytes) -> tuple[int, ...] | None:
+def data_shape(spec: Run, weights: Path) -> tuple[int, ...] | None:
     """The shape of the data that the encoder's weights were made for; None if not certain."""
     shapes = weight_shapes(weights)
     encoder = {name: shape for name, shape in shapes.items() if name.startswith("encoder.")}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from untwine.errors import UntwineError
 from untwine.runs.directory import describe_progress, list_runs, read_spec, score_values
-from untwine.schema import format_value
+from untwine.runs.received import named_files
+from untwine.schema import Value, format_value
 from untwine.spec import Run
+from untwine.tools.trust import is_mine
 
 
 def data_label(spec: Run) -> str:
@@ -45,6 +49,34 @@ def train_command(spec: Run) -> str:
     return shlex.join(words)
 
 
+def same_on_other_files(spec: Run, out: str | Path) -> list[str]:
+    """The runs below `out` that ask for the same of the same path, when it held other files."""
+    if not spec.data.params.get("digest") or (Path(out) / spec.directory).exists():
+        return []
+    names: list[str] = []
+    for path in list_runs(out):
+        with suppress(UntwineError):
+            other = read_spec(path)
+            data = replace(spec.data, params={**spec.data.params, **_digest_of(other)})
+            if replace(spec, data=data) == other:
+                names.append(path.name)
+    return names
+
+
+def _digest_of(spec: Run) -> dict[str, Value]:
+    return {key: value for key, value in spec.data.params.items() if key == "digest"}
+
+
+def unmarked_runs(out: str | Path) -> list[Path]:
+    """The runs below `out` that name files and are not marked as one's own."""
+    runs: list[Path] = []
+    for path in list_runs(out):
+        with suppress(UntwineError, OSError):
+            if any(named_files(read_spec(path).data)) and not is_mine(path / "run.json"):
+                runs.append(path)
+    return runs
+
+
 def describe_runs(out: str | Path) -> list[list[str]]:
     """A row per run below `out`: name, model, data, seed, steps, state, scores."""
     return [_describe(path) for path in list_runs(out)]
@@ -60,7 +92,14 @@ def _describe(path: Path) -> list[str]:
             str(spec.seed),
             f"{spec.steps:,}",
             describe_progress(path, spec),
-            "  ".join(f"{name} {value:.3f}" for name, value in score_values(path).items()),
+            _describe_scores(path),
         ]
-    except UntwineError as error:
+    except (UntwineError, OSError) as error:
         return [path.name, "", "", "", "", f"unreadable: {error}", ""]
+
+
+def _describe_scores(path: Path) -> str:
+    try:
+        return "  ".join(f"{name} {value:.3f}" for name, value in score_values(path).items())
+    except UntwineError as error:
+        return f"unreadable: {error}"

@@ -4,14 +4,21 @@ run.json            the specification, the model's card, versions, and how it is
 states/             the two newest checkpoints, until the run is finished
 model.safetensors   the weights
 history.csv         the terms of the loss
-done.json           written last: the run is finished
-scores.json         written by `evaluate`
+done.json           written last: the run is finished; holds the checksums of the two files above
+scores.json         written by `evaluate`, with the checksum of the weights it belongs to
 report.html         written by `report`
+.mark               says that the run is one's own
+
+All are read through `tools.files` and `tools.sealed`.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
+import io
+import math
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,18 +28,54 @@ from typing import Any
 
 from untwine.data.dataset import Dataset
 from untwine.data.opening import load_dataset, open_like
-from untwine.errors import DataError, RunError
+from untwine.errors import DamagedFile, DataError, RunError
 from untwine.registry import Choice, datasets
-from untwine.runs.cards import load_from_card, load_model, run_card
+from untwine.runs.cards import CARD, CHOICE, PROFILE, load_from_card, load_model, run_card
+from untwine.runs.received import load_data
 from untwine.runs.states import list_states, state_step
 from untwine.spec import Run, split_data
-from untwine.tools.files import read_json, sha256
+from untwine.tools.files import open_regular, read_bytes, sha256
 from untwine.tools.process import is_running
+from untwine.tools.sealed import read_json, write_json
 from untwine.train import History
 from untwine.vae import VAE
 
 STATES = ("finished", "running", "failed", "stopped", "waiting")
 """What a run can be: trained, being trained, given up with a reason, interrupted, not started."""
+
+PLUGIN = {"name": str, "version?": str, "hash?": str}
+SPEC = {
+    "model": [CHOICE],
+    "data": CHOICE,
+    "network": CHOICE,
+    "likelihood": CHOICE,
+    "plugins?": [PLUGIN],
+    str: object,
+}
+RUN = {
+    "spec": SPEC,
+    "card?": CARD,
+    "how": {"device": str, "threads": int, "compile": str},
+    "versions": {str: str},
+}
+DONE = {
+    "hash": str,
+    "weights": str,
+    "history?": str,
+    "finished": str,
+    "seconds": float,
+    "latents?": [PROFILE],
+}
+SCORE = {
+    "params": {str: object},
+    "examples": int,
+    "seed": int,
+    "values": {str: float},
+    "references": {str: {str: float}},
+    "spread?": {str: float},
+}
+SCORES = ({"weights": str, "scores": {str: SCORE}}, {str: SCORE})  # the second of version 0.1
+MAX_HISTORY_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -66,7 +109,7 @@ class TrainedRun:
 
 
 def is_finished(path: Path) -> bool:
-    return (path / "done.json").exists()
+    return os.path.lexists(path / "done.json")
 
 
 def run_state(path: Path) -> str:
@@ -75,9 +118,9 @@ def run_state(path: Path) -> str:
         return "finished"
     if is_running(path):
         return "running"
-    if (path / "failed.json").exists():
+    if os.path.lexists(path / "failed.json"):
         return "failed"
-    return "stopped" if (path / "run.json").exists() else "waiting"
+    return "stopped" if os.path.lexists(path / "run.json") else "waiting"
 
 
 def describe_progress(path: Path, spec: Run) -> str:
@@ -92,27 +135,25 @@ def describe_progress(path: Path, spec: Run) -> str:
 
 def read_record(path: Path) -> dict[str, Any]:
     """The content of run.json and, for a finished run, of done.json."""
-    record = read_json(path / "run.json")
-    keys = {"spec", "how", "versions"}
-    if is_finished(path):
-        record |= read_json(path / "done.json")
-        keys |= {"hash", "weights", "finished", "seconds"}
-    if missing := sorted(keys - record.keys()):
-        raise RunError(f"{path} is damaged: its files lack {', '.join(missing)}")
-    return record
+    if path.is_symlink():
+        raise RunError(f"{path} is a link; name the directory it leads to: {os.readlink(path)}")
+    record = read_json(path / "run.json", RUN, remedy="put it back, or delete the run")
+    return record | read_done(path) if is_finished(path) else record
+
+
+def read_done(path: Path) -> dict[str, Any]:
+    """The content of done.json: when and as what the run was finished."""
+    return read_json(path / "done.json", DONE, remedy="delete it and start the run again")
 
 
 def read_spec(path: Path) -> Run:
     """The specification in run.json."""
-    return parse_spec(path, read_record(path))
+    return parse_spec(read_record(path))
 
 
-def parse_spec(path: Path, record: Mapping[str, Any]) -> Run:
+def parse_spec(record: Mapping[str, Any]) -> Run:
     """The specification in the record of a run."""
-    try:
-        return Run.from_json(record["spec"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{path / 'run.json'} is damaged: {error!r}") from error
+    return Run.from_json(record["spec"])
 
 
 def find_run(name: str, out: str | Path = "runs") -> Path:
@@ -120,7 +161,7 @@ def find_run(name: str, out: str | Path = "runs") -> Path:
 
     The whole name comes before its beginning, and its beginning before any part of it.
     """
-    if (Path(name) / "run.json").exists():
+    if os.path.lexists(Path(name) / "run.json"):
         return Path(name)
     runs = list_runs(out)
     for fits in (name.__eq__, lambda full: full.startswith(name), lambda full: name in full):
@@ -137,39 +178,40 @@ def find_run(name: str, out: str | Path = "runs") -> Path:
 def list_runs(out: str | Path = "runs") -> list[Path]:
     """The run directories below `out`, oldest first."""
     times: dict[Path, float] = {}
-    for file in Path(out).glob("*/run.json"):
-        with suppress(FileNotFoundError):  # removed while it was listed
-            times[file.parent] = file.stat().st_mtime
-    return sorted(times, key=lambda path: times[path])
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for path in sorted(Path(out).iterdir()):
+            with suppress(OSError):  # no run, or removed in the meantime
+                times[path] = os.lstat(path / "run.json").st_mtime
+    return sorted(times, key=times.__getitem__)
 
 
-def open_run(path: str | Path, *, data: str | Dataset | None = None) -> TrainedRun:
+def open_run(
+    path: str | Path, *, data: str | Dataset | None = None, trust: bool = False
+) -> TrainedRun:
     """A finished run with its model, in evaluation mode on the CPU.
 
     Args:
         path: the run's directory.
         data: another place of the data, or other data, to use instead of the training data where
             it was. A folder or file is read as the run's own was.
+        trust: open the files that run.json names, and download data, though the run is not marked
+            as yours.
     """
     path = Path(path)
     if not is_finished(path):
-        read_json(path / "run.json")  # refuses what is not a run
+        read_record(path)  # refuses what is not a run
         raise RunError(f"{path} is not finished; start it again to resume it")
     record = read_record(path)
-    spec = parse_spec(path, record)
+    spec = parse_spec(record)
     if spec.hash != record["hash"]:
         raise RunError(f"{path / 'run.json'} was changed after the run had finished; put it back")
+    history = read_history(path, record)
+    open_data = data_opener(path, spec, data, trust)
     weights = path / "model.safetensors"
-    content = weights.read_bytes() if weights.exists() else b""
-    if sha256(content) != record["weights"]:
-        raise RunError(
-            f"{weights} is damaged (its checksum differs); delete {path / 'done.json'} and start "
-            "the run again"
-        )
-    open_data = data_opener(spec, data)
-    card = run_card(path, spec, record, content, open_data)
-    model = load_from_card(card, content, weights)
-    return TrainedRun(path, spec, model, open_data, read_history(path), record)
+    remedy = f"delete {path / 'done.json'} and start the run again"
+    card = run_card(weights, spec, record, open_data)
+    model = load_from_card(card, weights, record["weights"], remedy)
+    return TrainedRun(path, spec, model, open_data, history, record)
 
 
 def load(place: str | Path) -> VAE:
@@ -185,9 +227,9 @@ def load(place: str | Path) -> VAE:
     ('vae', (1, 16, 16))
     """
     path = Path(place).expanduser()
-    if (path / "model.json").exists():
+    if os.path.lexists(path / "model.json"):
         return load_model(path)
-    if not (path / "run.json").exists():
+    if not os.path.lexists(path / "run.json"):
         raise RunError(f"{place} is neither a model folder nor a run: it has no model.json")
     return open_run(path).model
 
@@ -203,7 +245,7 @@ class TrainedModel:
 def open_trained(name: str, out: str | Path = "runs", data: str | None = None) -> TrainedModel:
     """A model by the name of its run or by its folder, and the data named or the run's own."""
     folder = Path(name).expanduser()
-    if (folder / "model.json").exists():
+    if os.path.lexists(folder / "model.json"):
         model = load_model(folder)
         return TrainedModel(model, lambda: _data_of_model(model, data))
     trained = open_run(find_run(name, out), data=data)
@@ -224,46 +266,86 @@ def _data_of_model(model: VAE, place: str | None) -> Dataset:
     return open_like(Choice(""), place)
 
 
-def data_opener(spec: Run, data: str | Dataset | None) -> Callable[[], Dataset]:
+def data_opener(
+    path: Path, spec: Run, data: str | Dataset | None, trust: bool
+) -> Callable[[], Dataset]:
     """A function that opens the data of a run, or what was named in its place."""
     if isinstance(data, Dataset):
         return lambda: data
-    if data is not None:
-        return lambda: open_like(spec.data, data)
 
-    def open_own() -> Dataset:
+    def open_data() -> Dataset:
         try:
-            return load_dataset(spec.data)
+            return load_data(path, spec.data, place=data or "", trust=trust)
         except DataError as error:
-            raise DataError(f"{error}; if the data is elsewhere, name it with --data") from None
+            hint = "" if data else "; if the data is elsewhere, name it with --data"
+            raise DataError(f"{error}{hint}") from None
 
-    return open_own
+    return open_data
 
 
-def read_history(path: Path) -> History:
-    """The rows of history.csv."""
+def check_weights(path: Path) -> None:
+    """Refuse weights of a finished run whose checksum differs; they are read and not loaded."""
+    file, remedy = (
+        path / "model.safetensors",
+        f"delete {path / 'done.json'} and start the run again",
+    )
     try:
-        with open(path / "history.csv", encoding="utf-8", newline="") as stream:
-            rows = History(
-                {key: int(value) if key == "step" else float(value) for key, value in row.items()}
-                for row in csv.DictReader(stream)
-            )
-    except (OSError, ValueError, TypeError) as error:
-        raise RunError(f"{path / 'history.csv'} is damaged: {error}") from error
-    if not rows:
-        raise RunError(f"{path / 'history.csv'} is damaged: it is empty")
+        with open_regular(file, error=DamagedFile) as stream:
+            actual = hashlib.file_digest(stream, "sha256").hexdigest()
+    except FileNotFoundError:
+        raise DamagedFile(f"{file} is missing; {remedy}") from None
+    if actual != read_done(path)["weights"]:
+        raise DamagedFile(f"{file} is damaged (its checksum differs); {remedy}")
+
+
+def read_history(path: Path, record: Mapping[str, Any]) -> History:
+    """The rows of history.csv, checked against the record of the run."""
+    file, remedy = path / "history.csv", f"delete {path / 'done.json'} and start the run again"
+    try:
+        content = read_bytes(file, MAX_HISTORY_BYTES, error=DamagedFile)
+    except FileNotFoundError:
+        raise DamagedFile(f"{file} is missing; {remedy}") from None
+    if record.get("history", sha256(content)) != sha256(content):
+        raise DamagedFile(f"{file} is damaged (its checksum differs); {remedy}")
+    try:
+        rows = History(
+            {key: int(value) if key == "step" else _finite(value) for key, value in row.items()}
+            for row in csv.DictReader(io.StringIO(content.decode(), newline=""))
+        )
+    except (ValueError, TypeError, csv.Error) as error:
+        raise DamagedFile(f"{file} is damaged: {error}; {remedy}") from None
+    if not rows or not {"step", "loss"} <= rows[0].keys():
+        raise DamagedFile(f"{file} is damaged: it has no steps with a loss; {remedy}")
     return rows
 
 
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no number")
+    return value
+
+
 def read_scores(path: Path) -> dict[str, dict[str, Any]]:
-    """What scores.json of a run holds: by metric its settings, values and references."""
-    if not (path / "scores.json").exists():
+    """What scores.json of a finished run holds: by metric its settings, values and references.
+
+    Scores of other weights than those of the run are refused.
+    """
+    file, remedy = path / "scores.json", "evaluate the run again"
+    if not os.path.lexists(file) or not is_finished(path):
         return {}
-    scores = read_json(path / "scores.json")
-    keys = {"params", "examples", "seed", "values", "references"}
-    if not all(isinstance(entry, dict) and keys <= entry.keys() for entry in scores.values()):
-        raise RunError(f"{path / 'scores.json'} is damaged; delete it and evaluate the run again")
-    return scores
+    stored = read_json(file, SCORES, remedy=remedy)
+    if not isinstance(stored.get("weights"), str):  # of version 0.1
+        return stored
+    if stored["weights"] != read_done(path)["weights"]:
+        raise DamagedFile(f"{file} holds scores of other weights; {remedy}")
+    return stored["scores"]
+
+
+def write_scores(path: Path, scores: Mapping[str, Any]) -> None:
+    """Write scores.json of a finished run."""
+    weights = read_done(path)["weights"]
+    write_json(path / "scores.json", {"weights": weights, "scores": scores})
 
 
 def score_values(path: Path) -> dict[str, float]:

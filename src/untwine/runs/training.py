@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import os
 import shutil
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 
 import untwine
+from untwine.data.files import CONTENT_PREFIX
 from untwine.data.opening import load_dataset
 from untwine.errors import ParameterError, RunError
 from untwine.runs.directory import TrainedRun, is_finished, open_run, read_record, read_spec
@@ -24,9 +26,11 @@ from untwine.runs.states import latest_state, list_states, save_state, state_ste
 from untwine.spec import Run, build_model, plan, split_data
 from untwine.state import Row, State
 from untwine.tools.compute import limit_threads, pick_device
-from untwine.tools.files import sha256, write_bytes, write_json
+from untwine.tools.files import sha256, write_bytes
 from untwine.tools.process import lock_directory, stop_requested
+from untwine.tools.sealed import write_json
 from untwine.tools.terminal import warn
+from untwine.tools.trust import is_mine, mark_as_mine
 from untwine.tools.weights import pack_weights
 from untwine.train import Compile, OnRow, fit
 from untwine.vae import VAE
@@ -52,9 +56,11 @@ def run(
     Returns:
         the run's directory
     """
+    spec = resumable(spec, out)
     path = Path(out) / spec.directory
     if is_finished(path):
         require_same(path, spec)
+        adopt(path, spec)
         return path
     data, held_out = split_data(spec, load_dataset(spec.data))
     model = build_model(spec, data, latent=spec.latent, seed=spec.seed, batch=spec.batch)
@@ -64,8 +70,9 @@ def run(
         if is_finished(path):  # by another process, in the meantime
             return path
         how = prepare_or_resume(path, spec, model, device, threads, compile)
-        resume = latest_state(path / "states", warn)
-        began = time.monotonic() - (resume[1]["seconds"] if resume else 0)
+        size = max_state_bytes(model)
+        resume = latest_state(path / "states", warn, run=spec.hash, max_bytes=size)
+        began = time.monotonic() - (resume[1].get("seconds", 0) if resume else 0)
         with limit_threads(how["threads"]), mention_checkpoint(path):
             history = fit(
                 model,
@@ -79,13 +86,29 @@ def run(
                 device=how["device"],
                 compile=how["compile"],
                 resume=resume,
-                checkpoint=lambda state: save_progress(path, state, time.monotonic() - began),
+                checkpoint=lambda state: save_progress(path, spec, state, began),
                 checkpoint_every=checkpoint_every,
                 stop=stop,
                 quiet=quiet,
             )
         finish_run(path, spec, model, history, time.monotonic() - began)
     return path
+
+
+def resumable(spec: Run, out: str | Path) -> Run:
+    """The run itself, or the one of version 0.1 below `out` that asks for the same.
+
+    That version knew folders of pictures by the names and sizes of their files.
+    """
+    digest = str(spec.data.params.get("digest", ""))
+    if not digest.startswith(CONTENT_PREFIX) or (Path(out) / spec.directory).exists():
+        return spec
+    former = load_dataset(spec.data).former_digest
+    if not former:
+        return spec
+    data = replace(spec.data, params={**spec.data.params, "digest": former})
+    former_spec = replace(spec, data=data)
+    return former_spec if (Path(out) / former_spec.directory).exists() else spec
 
 
 def train_run(
@@ -128,12 +151,14 @@ def prepare_or_resume(
         "threads": threads or torch.get_num_threads(),
         "compile": compile,
     }
-    if not file.exists():
-        card = model.card.to_json() if model.card else {}
-        record = {"spec": spec.to_json(), "card": card, "how": asked, "versions": versions()}
+    if not os.path.lexists(file):
+        card = {"card": model.card.to_json()} if model.card else {}
+        record = {"spec": spec.to_json(), **card, "how": asked, "versions": versions()}
         write_json(file, record)
+        mark_as_mine(file)
         return asked
     require_same(path, spec)
+    adopt(path, spec)
     record = read_record(path)
     how = record["how"]
     if record["versions"] != versions():
@@ -165,6 +190,18 @@ def require_same(path: Path, spec: Run) -> None:
         raise RunError(f"{path / 'run.json'} describes another run; move the directory away")
 
 
+def adopt(path: Path, spec: Run) -> None:
+    """Mark a run as one's own whose run.json says what the user has just asked for."""
+    file = path / "run.json"
+    if not is_mine(file) and read_record(path)["spec"] == spec.to_json():
+        mark_as_mine(file)
+
+
+def max_state_bytes(model: VAE) -> int:
+    """More bytes than a training state of this model has."""
+    return 8 * sum(value.nbytes for value in model.state_dict().values()) + (1 << 26)
+
+
 @contextlib.contextmanager
 def mention_checkpoint(path: Path) -> Iterator[None]:
     """Add to an error which checkpoint is kept."""
@@ -180,20 +217,23 @@ def mention_checkpoint(path: Path) -> Iterator[None]:
         raise RunError(f"{error}{where}") from None
 
 
-def save_progress(path: Path, state: State, seconds: float) -> None:
-    """Write the state of a run that was computed for so many seconds."""
+def save_progress(path: Path, spec: Run, state: State, began: float) -> None:
+    """Write the state of a run that would have begun at this time without interruptions."""
     tensors, facts = state.pack()
-    save_state(path / "states", state.step, tensors, {**facts, "seconds": seconds})
+    facts |= {"run": spec.hash, "seconds": time.monotonic() - began}
+    save_state(path / "states", state.step, tensors, facts)
 
 
 def finish_run(path: Path, spec: Run, model: VAE, history: list[Row], seconds: float) -> None:
     """Write what came out; a run that has its done.json is finished."""
-    content = pack_weights(model)
-    write_bytes(path / "model.safetensors", content)
-    write_bytes(path / "history.csv", _csv(history).encode())
+    weights = pack_weights(model)
+    rows = _csv(history).encode()
+    write_bytes(path / "model.safetensors", weights)
+    write_bytes(path / "history.csv", rows)
     done = {
         "hash": spec.hash,
-        "weights": sha256(content),
+        "weights": sha256(weights),
+        "history": sha256(rows),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 1),
         "latents": [asdict(latent) for latent in model.card.latents] if model.card else [],

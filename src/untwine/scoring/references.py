@@ -21,7 +21,8 @@ from untwine.errors import UntwineError
 from untwine.registry import Choice
 from untwine.registry import metrics as metric_registry
 from untwine.scoring.representation import CodeArrays
-from untwine.tools.files import read_json, sha256, write_json
+from untwine.tools.files import sha256
+from untwine.tools.sealed import read_json, write_json
 
 References = dict[str, dict[str, float]]  # by kind of code, then by name of value
 MAX_FILES = 4096  # reference scores kept on disk; the oldest are deleted
@@ -124,23 +125,17 @@ def _code_digest(module: str) -> str:
 def _read(path: Path) -> References | None:
     """Reference scores from a file, or None if it is missing or damaged."""
     try:
-        content = read_json(path)
-        whole = content["sha256"] == _checksum(content["scores"])
-    except (UntwineError, OSError, KeyError):
+        return read_json(path, {"scores": {str: {str: float}}}, sealed=True)["scores"]
+    except (UntwineError, OSError):
         return None
-    return content["scores"] if whole else None
 
 
 def _write(path: Path, scores: References) -> None:
     # A full or read-only disk costs time, not the score; an infinite score is not kept.
     with contextlib.suppress(OSError, ValueError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"sha256": _checksum(scores), "scores": scores})
+        write_json(path, {"scores": scores})
         files = list(path.parent.glob("*.json"))
         if len(files) > MAX_FILES:
             for file in sorted(files, key=lambda file: file.stat().st_mtime)[:-MAX_FILES]:
                 file.unlink(missing_ok=True)
-
-
-def _checksum(scores: References) -> str:
-    return sha256(json.dumps(scores, sort_keys=True).encode())

@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
-from untwine.errors import DataError, IncompatibleError, ParameterError, UntwineError
+from untwine.errors import DamagedFile, DataError, IncompatibleError, ParameterError, UntwineError
 from untwine.registry import Choice, Entry
 from untwine.registry import metrics as metric_registry
-from untwine.runs.directory import TrainedRun, open_run, read_scores, value_name
+from untwine.runs.directory import (
+    TrainedRun,
+    open_run,
+    read_scores,
+    value_name,
+    write_scores,
+)
 from untwine.schema import Value
 from untwine.scoring.references import reference_scores
 from untwine.scoring.representation import N_EXAMPLES, CodeArrays, Representation
 from untwine.spec import Settings, open_split, split_data
 from untwine.tools.deprecated import renamed_keywords
-from untwine.tools.files import write_json
 from untwine.tools.process import lock_directory
 from untwine.tools.progress import progress
 from untwine.tools.terminal import warn
@@ -273,13 +278,16 @@ def evaluate_run(
     quiet: bool = True,
     settings: Iterable[str] = (),
     split: str | None = None,
+    data: str | Dataset | None = None,
+    trust: bool = False,
 ) -> Scores:
     """Score a finished run; scores are stored in its `scores.json`, and only new ones computed.
 
     `split` chooses the examples: `training`, `validation`, `all`, or a split of the dataset. By
-    default a run is scored on its held-out examples, if it has any, and else on all.
+    default a run is scored on its held-out examples, if it has any, and else on all. `data` and
+    `trust` are those of `open_run`.
     """
-    trained = open_run(path)
+    trained = open_run(path, data=data, trust=trust)
     representation = represent_run(
         trained, n_examples=n_examples, seed=seed, device=device, quiet=quiet, split=split
     )
@@ -348,7 +356,7 @@ def evaluate_representation(
         sample["split"] = split
     how = {label(choice): {"params": json_params(choice), **sample} for choice in choices}
     with lock_directory(path):
-        stored = read_scores(path)
+        stored = _stored_scores(path)
         if with_stored:
             how |= {name: sample for name in stored if _is_registered(name)}
         missing = [choice for choice in choices if not _is_stored(stored, label(choice), how)]
@@ -358,7 +366,7 @@ def evaluate_representation(
         for choice, score in scores:
             params = json_params(choice)
             stored[label(choice)] = {"params": params, **sample, **asdict(score)}
-            write_json(path / "scores.json", stored)
+            write_scores(path, stored)
     return Scores(
         {
             name: Score(stored[name]["values"], stored[name]["references"])
@@ -370,8 +378,17 @@ def evaluate_representation(
 
 def examples_of_scores(path: Path) -> tuple[int, int]:
     """The number of examples, and the seed, that most stored scores of a run have."""
-    samples = Counter((entry["examples"], entry["seed"]) for entry in read_scores(path).values())
+    samples = Counter((entry["examples"], entry["seed"]) for entry in _stored_scores(path).values())
     return samples.most_common(1)[0][0] if samples else (N_EXAMPLES, 0)
+
+
+def _stored_scores(path: Path) -> dict[str, dict[str, Any]]:
+    """The scores in a run's directory; damaged ones are named, and computed again."""
+    try:
+        return read_scores(path)
+    except DamagedFile as error:
+        warn(f"{error}, which is done now for those that are asked for")
+        return {}
 
 
 def value_title(label: str, key: str) -> str:

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from untwine.errors import DataError, RunError
+from untwine.errors import DamagedFile, DataError, RunError
 from untwine.plugins import Plugin
 from untwine.registry import metrics, plugins_of, require_plugins
-from untwine.runs.directory import STATES, run_state
+from untwine.runs.directory import PLUGIN, SPEC, STATES, run_state
+from untwine.runs.training import resumable
 from untwine.spec import Run
 from untwine.study.file import Study
 from untwine.study.job import Job, is_complete
 from untwine.study.remote import is_url, pull
-from untwine.tools.files import read_json, write_json
+from untwine.tools.files import read_bytes, sha256, write_bytes
+from untwine.tools.sealed import read_json, write_json
 from untwine.tools.source import source_commit
+from untwine.tools.terminal import warn
+from untwine.tools.trust import is_mine, mark_as_mine
+
+STUDY = {
+    "study": str,
+    "about": str,
+    "metrics": [str],
+    "examples": int,
+    "place?": str,
+    "imported?": str,
+    "plugins?": [PLUGIN],
+    "started?": {"commit?": (str, None), "fingerprints?": {str: str}, str: object},
+    "runs": [SPEC],
+}
+FAILED = {"attempts": int, "reason": str}
+MAX_STUDY_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -28,6 +48,7 @@ class StudyFolder:
     study: Study
     imported: bool = False
     storage: str = ""  # where runs are kept, if elsewhere: a directory or an fsspec URL
+    trusted: bool = True  # whether the URL may be asked
 
     @property
     def runs(self) -> Path:
@@ -41,8 +62,10 @@ class StudyFolder:
 
     def refresh(self) -> None:
         """Copy what is new at the address of the runs, if they have one."""
-        if self.remote:
+        if self.remote and self.trusted:
             pull(self.storage, self.jobs())
+        elif self.remote:
+            warn(f"{_not_mine(self.path, self.storage)}; this is what was copied before")
 
     def jobs(self, **how: Any) -> list[Job]:
         """What is to be done, in order."""
@@ -58,6 +81,7 @@ def make_folder(
     *,
     storage: str = "",
     fingerprints: Mapping[str, str] | None = None,
+    imported: bytes = b"",
 ) -> StudyFolder:
     """Make the directory of a study; an existing one takes the runs that the study has now.
 
@@ -68,34 +92,39 @@ def make_folder(
             before, or else in the study's own directory.
         fingerprints: of what must not change once the study has begun, by name. The first are
             kept, with the commit of the code.
+        imported: results that were imported, as CSV.
     """
     path = Path(out) / study.name
-    if study.runs and (path / "imported.csv").exists():
+    if study.runs and os.path.lexists(path / "imported.csv"):
         raise DataError(
             f"{path} holds results that were imported; give the study another name, or --out"
         )
     path.mkdir(parents=True, exist_ok=True)
     if storage and not is_url(storage):
         storage = str(Path(storage).expanduser().resolve())
-    before = _read_facts(path)
-    storage = storage or str(before.get("place", ""))
+    before = _read_former(path)
+    storage = storage or _recorded_storage(path, before)
+    runs = StudyFolder(path, study, storage=storage).runs
+    study = replace(study, runs=tuple(resumable(run, runs) for run in study.runs))
     started = before.get("started") or {"commit": source_commit()}
     if fingerprints is not None:
         started = {"fingerprints": dict(fingerprints), **started}
-    write_json(
-        path / "study.json",
-        {
-            "study": study.name,
-            "about": study.about,
-            "metrics": study.metrics,
-            "examples": study.examples,
-            "place": storage,
-            "started": started,
-            "runs": [run.to_json() for run in study.runs],
-            **_plugins_of_metrics(study),
-        },
-    )
-    return StudyFolder(path, study, storage=storage)
+    if imported:
+        write_bytes(path / "imported.csv", imported)
+    content = {
+        "study": study.name,
+        "about": study.about,
+        "metrics": study.metrics,
+        "examples": study.examples,
+        "place": storage,
+        "started": started,
+        **({"imported": sha256(imported)} if imported else {}),
+        "runs": [run.to_json() for run in study.runs],
+        **_plugins_of_metrics(study),
+    }
+    write_json(path / "study.json", content, max_bytes=MAX_STUDY_BYTES)
+    mark_as_mine(path / "study.json")
+    return StudyFolder(path, study, bool(imported), storage)
 
 
 def _plugins_of_metrics(study: Study) -> dict[str, Any]:
@@ -104,20 +133,41 @@ def _plugins_of_metrics(study: Study) -> dict[str, Any]:
     return {"plugins": [plugin.to_json() for plugin in made_with]} if made_with else {}
 
 
-def _read_facts(path: Path) -> dict[str, Any]:
-    """What an existing study noted; a damaged one is planned anew."""
+def _read_former(path: Path) -> dict[str, Any]:
+    """What study.json held before; a damaged one is planned anew."""
     try:
-        return read_json(path / "study.json")
+        return read_study_file(path)
     except RunError:
         return {}
+
+
+def _recorded_storage(path: Path, before: Mapping[str, Any]) -> str:
+    """Where an existing study keeps its runs."""
+    place = str(before.get("place", ""))
+    if place and not is_mine(path / "study.json"):
+        raise RunError(f"{_not_mine(path, place)}, or name a place with --storage")
+    return place
+
+
+def read_study_file(path: Path) -> dict[str, Any]:
+    """The content of study.json."""
+    remedy = "plan the study again"
+    return read_json(path / "study.json", STUDY, remedy=remedy, max_bytes=MAX_STUDY_BYTES)
+
+
+def _not_mine(path: Path, place: str) -> str:
+    return (
+        f"{path} is not marked as yours, so {place}, where it says its runs are, is not opened; "
+        f"write `untwine trust {path}` if the study is yours"
+    )
 
 
 def open_folder(name: str | Path, out: str | Path = "studies") -> StudyFolder:
     """The study in this directory, or the one of this name below `out`."""
     for path in (Path(name), Path(out) / str(name)):
-        if (path / "study.json").is_file():
+        if os.path.lexists(path / "study.json"):
             return _read_folder(path)
-    names = sorted(path.parent.name for path in Path(out).glob("*/study.json"))
+    names = [path.name for path in list_folders(out)]
     listing = f"there are: {', '.join(names)}" if names else "there are none yet"
     raise DataError(f"there is no study at {name} or in {out}; {listing}")
 
@@ -127,18 +177,38 @@ def as_folder(study: StudyFolder | str | Path) -> StudyFolder:
     return study if isinstance(study, StudyFolder) else open_folder(study)
 
 
+def list_folders(out: str | Path = "studies") -> list[Path]:
+    """The directories of studies below `out`, by name."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return sorted(p for p in Path(out).iterdir() if os.path.lexists(p / "study.json"))
+    return []
+
+
 def _read_folder(path: Path) -> StudyFolder:
-    facts = read_json(path / "study.json")
+    content = read_study_file(path)
+    require_plugins([Plugin.from_json(plugin) for plugin in content.get("plugins", ())])
+    runs = tuple(Run.from_json(run) for run in content["runs"])
+    study = Study(
+        content["study"], runs, tuple(content["metrics"]), content["examples"], content["about"]
+    )
+    imported = os.path.lexists(path / "imported.csv")
+    storage, mine = content.get("place", ""), is_mine(path / "study.json")
+    folder = StudyFolder(path, study, imported, storage, trusted=mine)
+    if not mine and ((storage and not folder.remote) or folder.runs.is_symlink()):
+        raise RunError(_not_mine(path, str(folder.runs)))
+    return folder
+
+
+def read_imported(path: Path) -> bytes:
+    """The results that were imported into a study, as CSV."""
+    file, remedy = path / "imported.csv", "import the results again"
     try:
-        require_plugins([Plugin(**plugin) for plugin in facts.get("plugins", ())])
-        runs = tuple(Run.from_json(run) for run in facts["runs"])
-        study = Study(
-            facts["study"], runs, tuple(facts["metrics"]), facts["examples"], facts["about"]
-        )
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{path / 'study.json'} is damaged; plan the study again") from error
-    imported = (path / "imported.csv").exists()
-    return StudyFolder(path, study, imported, str(facts.get("place", "")))
+        content = read_bytes(file, MAX_STUDY_BYTES, error=DamagedFile)
+    except FileNotFoundError:
+        raise DamagedFile(f"{file} is missing; {remedy}") from None
+    if read_study_file(path).get("imported", sha256(content)) != sha256(content):
+        raise DamagedFile(f"{file} is damaged (its checksum differs); {remedy}")
+    return content
 
 
 def job_state(job: Job) -> str:
@@ -148,16 +218,16 @@ def job_state(job: Job) -> str:
     state = run_state(job.path)
     if state != "finished":
         return state
-    return "failed" if (job.path / "failed.json").exists() else "waiting"
+    return "failed" if os.path.lexists(job.path / "failed.json") else "waiting"
 
 
 def failure_reason(job: Job) -> str:
     """Why a run failed: the last line of its reason."""
     try:
-        reason = read_json(job.path / "failed.json").get("reason")
+        reason = read_json(job.path / "failed.json", FAILED, remedy="run the study again")
     except RunError as error:
         return str(error)
-    return str(reason).strip().rpartition("\n")[2]
+    return reason["reason"].strip().rpartition("\n")[2]
 
 
 def runs_by_state(folder: StudyFolder) -> dict[str, list[Job]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,14 +15,17 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from untwine.data.dataset import Dataset
+from untwine.data.opening import load_dataset
 from untwine.errors import RunError
 from untwine.registry import Choice, metrics
 from untwine.runs.directory import is_finished, open_run, read_record, read_scores
 from untwine.runs.training import run
 from untwine.scoring.scores import evaluate_run, json_params, represent_run
 from untwine.spec import Run
+from untwine.study.stored_codes import has_codes, write_codes
 from untwine.tools.compute import limit_threads
-from untwine.tools.files import write_atomically, write_json
+from untwine.tools.sealed import write_json
 
 N_STORED_CODES = 1_000  # examples whose codes are stored for comparisons between models
 
@@ -75,10 +77,18 @@ def finish_job(job: Job) -> Path:
             checkpoint_every=job.checkpoint_every,
             quiet=True,
         )
+        # The job says where the data is: `run` has checked that run.json asks for the same.
+        data = load_dataset(job.spec.data)
         if job.scored:
-            evaluate_run(path, job.scored, n_examples=job.examples, device=job.device)
+            evaluate_run(
+                path,
+                job.scored,
+                n_examples=job.examples,
+                device=job.device,
+                data=data,
+            )
         if job.compares and not has_codes(path):
-            store_codes(path)
+            store_codes(path, data)
     (path / "failed.json").unlink(missing_ok=True)
     return path
 
@@ -112,18 +122,12 @@ def compares_runs(metric: str) -> bool:
     return metrics[read_metric(metric).name].metadata.get("compares") == "runs"
 
 
-def has_codes(path: Path) -> bool:
-    """Whether a run's codes are stored, in a file that is not cut off."""
-    return zipfile.is_zipfile(path / "codes.npz")
-
-
-def store_codes(path: Path) -> None:
+def store_codes(path: Path, data: Dataset | None = None) -> None:
     """Write the codes of the same examples for every run on the same data, for comparisons."""
-    sample = represent_run(open_run(path), n_examples=N_STORED_CODES, split="all")
-    arrays = {"codes": sample.codes.astype(np.float32), "kl": sample.kl.astype(np.float32)}
-    write_atomically(
-        path / "codes.npz", lambda stream: np.savez(stream, allow_pickle=False, **arrays)
-    )
+    trained = open_run(path, data=data)
+    sample = represent_run(trained, n_examples=N_STORED_CODES, split="all")
+    arrays = {"codes": sample.codes, "kl": sample.kl}
+    write_codes(path, {name: values.astype(np.float32) for name, values in arrays.items()})
 
 
 def record_failure(job: Job, attempts: int, reason: str) -> None:

@@ -10,7 +10,6 @@ from untwine.errors import DataError, ParameterError
 from untwine.study.file import PLAIN, Study
 from untwine.study.folder import StudyFolder, make_folder
 from untwine.study.statistics import DESCRIPTION, Table
-from untwine.tools.files import write_bytes
 
 # Locatello et al., 2019, as extracted for the comparison of constrained VAEs: their name of a
 # model to ours, with the column that holds its number and what we call that number.
@@ -56,9 +55,8 @@ def import_published(
     _check_free(Path(out) / name, name)
     table = read_published(files)
     about = f"{len(table):,} runs by others, from {', '.join(file.name for file in files)}"
-    folder = make_folder(Study(name, (), (), about=about), out)
-    write_bytes(folder.path / "imported.csv", table.to_csv(index=False).encode())
-    return StudyFolder(folder.path, folder.study, imported=True), len(table)
+    content = table.to_csv(index=False).encode()
+    return make_folder(Study(name, (), (), about=about), out, imported=content), len(table)
 
 
 def read_published(files: Sequence[Path]) -> Table:

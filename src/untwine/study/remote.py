@@ -19,10 +19,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from untwine.errors import DataError, RunError, UntwineError
-from untwine.runs.directory import is_finished, read_history, read_scores
+from untwine.runs.directory import (
+    check_weights,
+    is_finished,
+    read_done,
+    read_history,
+    read_scores,
+)
 from untwine.runs.training import require_same
 from untwine.study.job import Job, has_codes
-from untwine.tools.files import read_json, sha256
+from untwine.tools.sealed import read_json
 from untwine.tools.terminal import warn
 
 PUSHED_EVERY = 20.0  # seconds between two copies of what has changed
@@ -197,10 +203,8 @@ def drop_damaged(job: Job) -> None:
 
 def _check_weights(path: Path) -> None:
     """Refuse a finished run whose weights or history are damaged."""
-    weights, done = path / "model.safetensors", read_json(path / "done.json")
-    if not weights.exists() or sha256(weights.read_bytes()) != done.get("weights"):
-        raise RunError(f"{weights} is damaged (its checksum differs)")
-    read_history(path)
+    check_weights(path)
+    read_history(path, read_done(path))
 
 
 def _check_codes(path: Path) -> None:

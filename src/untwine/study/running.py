@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from untwine.errors import ParameterError
+from untwine.errors import ParameterError, RunError
+from untwine.runs.training import adopt
 from untwine.study import local
 from untwine.study.file import Study
 from untwine.study.folder import StudyFolder, make_folder
@@ -49,6 +52,10 @@ def run(
     """
     check_backend(backend, storage)
     folder = study if isinstance(study, StudyFolder) else make_folder(study, out, storage=storage)
+    if not folder.trusted and (folder.storage or folder.runs.is_symlink()):
+        raise RunError(
+            f"{folder.path} is not marked as yours; write `untwine trust {folder.path}` if it is"
+        )
     if folder.remote and backend == "local":
         raise ParameterError(
             f"the runs of {folder.path} are stored at {folder.storage}; resume with --backend ray, "
@@ -73,7 +80,15 @@ def run(
             watch=watch,
         )
     folder.refresh()
+    _adopt(todo)
     return outcome
+
+
+def _adopt(jobs: Iterable[Job]) -> None:
+    """Mark runs as one's own that nodes with other keys have made for this driver."""
+    for job in jobs:
+        with suppress(RunError):  # not started, or damaged
+            adopt(job.path, job.spec)
 
 
 def check_backend(backend: str, storage: str = "") -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import io
+import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -13,12 +14,13 @@ import numpy as np
 
 from untwine.errors import DataError, RunError
 from untwine.registry import Choice, datasets, metrics
-from untwine.runs.directory import score_values
+from untwine.runs.directory import read_done, score_values
 from untwine.schema import format_value
 from untwine.spec import Run
-from untwine.study.folder import StudyFolder, as_folder
-from untwine.study.job import Job, compares_runs, has_codes, read_metric
+from untwine.study.folder import StudyFolder, as_folder, read_imported
+from untwine.study.job import Job, compares_runs, read_metric
 from untwine.study.statistics import Table, table_of
+from untwine.study.stored_codes import Arrays, read_codes
 from untwine.tools.terminal import warn
 
 
@@ -35,8 +37,8 @@ def results_table(study: StudyFolder | str | Path) -> Table:
 
     folder = as_folder(study)
     if folder.imported:
-        return pd.read_csv(folder.path / "imported.csv")
-    jobs = [job for job in folder.jobs() if (job.path / "scores.json").exists()]
+        return pd.read_csv(io.BytesIO(read_imported(folder.path)))
+    jobs = [job for job in folder.jobs() if os.path.lexists(job.path / "scores.json")]
     with ThreadPoolExecutor(8) as pool:
         scores = list(pool.map(_scores, jobs))
         seconds = list(pool.map(lambda job: _seconds(job.path), jobs))
@@ -46,7 +48,7 @@ def results_table(study: StudyFolder | str | Path) -> Table:
     rows = [
         {**describe_run(job.spec, varying), "seconds": taken, **score}
         for job, score, taken in zip(jobs, scores, seconds, strict=True)
-        if score is not None
+        if score
     ]
     return add_comparisons(folder, table_of(rows))
 
@@ -62,9 +64,9 @@ def add_comparisons(folder: StudyFolder, table: Table) -> Table:
         table = table.assign(**{label: np.nan})
         for _, group in table.groupby(["setting", "data"]):
             stored = {
-                index: np.load(folder.runs / str(run) / "codes.npz", allow_pickle=False)
+                index: arrays
                 for index, run in group["run"].items()
-                if has_codes(folder.runs / str(run))
+                if (arrays := _codes(folder.runs / str(run))) is not None
             }
             if len(stored) > 1:
                 codes = [arrays["codes"] for arrays in stored.values()]
@@ -77,6 +79,15 @@ def _scores(job: Job) -> dict[str, float] | None:
     """What a run scored; nothing if that is damaged."""
     try:
         return score_values(job.path)
+    except RunError as error:
+        warn(str(error))
+        return None
+
+
+def _codes(path: Path) -> Arrays | None:
+    """The codes of a run; nothing if they are damaged."""
+    try:
+        return read_codes(path)
     except RunError as error:
         warn(str(error))
         return None
@@ -128,6 +139,6 @@ def dataset_label(data: Choice) -> str:
 
 def _seconds(path: Path) -> float | None:
     try:
-        return float(json.loads((path / "done.json").read_text())["seconds"])
-    except (OSError, ValueError, KeyError):
+        return float(read_done(path)["seconds"])
+    except RunError:  # named with the scores
         return None

@@ -1,36 +1,78 @@
-"""Atomic files and JSON."""
+"""Regular files only: bounded reading and atomic writing, for all that untwine keeps on disk.
+
+`tools/sealed.py` adds checksums and shapes to the JSON files of runs, studies and caches.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import json
 import os
 import secrets
+import stat
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from untwine.errors import RunError
+from untwine.errors import RunError, UntwineError
+
+READ_FLAGS = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+)
+WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+WRITE_FLAGS |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file of a run."""
+def read_bytes(path: Path, max_bytes: int, *, error: type[UntwineError] = RunError) -> bytes:
+    """The content of a regular file; links, pipes, devices and files too large are refused.
+
+    A missing file raises `FileNotFoundError`, everything else `error` with a sentence.
+    """
+    with open_regular(path, error=error) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > max_bytes:
+            raise error(f"{path} is too large: {size:,} bytes where {max_bytes:,} are allowed")
+        try:
+            return stream.read(size)
+        except OSError as problem:
+            raise error(f"{path} cannot be read: {problem.strerror}") from problem
+
+
+def open_regular(path: Path, *, error: type[UntwineError] = RunError) -> BufferedReader:
+    """A regular file, opened for reading without following a link or waiting for a pipe."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        handle = os.open(path, READ_FLAGS)
     except FileNotFoundError:
-        raise RunError(f"{path.parent} is not a run: it has no {path.name}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is damaged: {error}") from error
-    if not isinstance(content, dict):
-        raise RunError(f"{path} is damaged: it does not hold a JSON object")
-    return content
+        raise
+    except OSError as problem:
+        if problem.errno in (errno.ELOOP, errno.EMLINK) or path.is_symlink():
+            raise error(f"{path} is a link; replace it with a copy of the file") from None
+        raise error(f"{path} cannot be read: {problem.strerror}") from problem
+    except ValueError as problem:  # a name with a null character
+        raise error(f"{str(path)!r} is not the name of a file") from problem
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise error(f"{path} is not a regular file; remove it")
+    return os.fdopen(handle, "rb")
+
+
+def is_regular(path: Path) -> bool:
+    """Whether there is a regular file at this path, and not a link to one."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write to a temporary file beside `path`, flush it to disk, then rename it into place."""
+    """Write to a temporary file beside `path`, flush it to disk, then rename it into place.
+
+    A link at `path` is replaced; what it leads to is left alone.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "wb") as stream:
+        with os.fdopen(os.open(temporary, WRITE_FLAGS, 0o666), "wb") as stream:
             write(stream)
             stream.flush()
             os.fsync(stream.fileno())
@@ -63,10 +105,6 @@ def write_output(path: Path, content: bytes) -> None:
         path.write_bytes(content)
     else:
         write_bytes(path, content)
-
-
-def write_json(path: Path, content: object) -> None:
-    write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
 def sha256(content: bytes) -> str:

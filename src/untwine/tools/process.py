@@ -16,36 +16,53 @@ from typing import Any
 
 import filelock
 
-from untwine.errors import RunLocked
+from untwine.errors import RunError, RunLocked
+from untwine.tools.files import WRITE_FLAGS, is_regular, read_bytes
 
-OWNER = re.compile(r"process (?P<process>\d+) on (?P<host>.*)")
+OWNER = re.compile(r"process (?P<process>\d{1,9}) on (?P<host>.*)")
+MAX_OWNER_BYTES = 400
 
 
 @contextmanager
 def lock_directory(path: Path) -> Iterator[None]:
-    """Lock a run directory, or raise `RunLocked`; the system releases it when the process dies."""
-    lock = filelock.FileLock(path / ".lock", timeout=0)
-    owner = path / ".owner"
+    """Lock a run directory, or raise `RunLocked`; the system releases it when the process dies.
+
+    Nothing is written through a link: neither the directory nor the lock may be one.
+    """
+    lock, owner = path / ".lock", path / ".owner"
+    for place, is_right in ((path, path.is_dir()), (lock, is_regular(lock))):
+        if place.is_symlink() or (place.exists() and not is_right):
+            raise RunError(f"{place} is a link or no regular file; remove it, or copy the run")
+    held = filelock.FileLock(lock, timeout=0)
     try:
-        lock.acquire()
+        held.acquire()
     except filelock.Timeout:
-        who = owner.read_text() if owner.exists() else "another process"
+        who = _read_owner(path) or "another process"
         raise RunLocked(f"{path} is locked by {who}; wait for it or stop it") from None
     try:
-        owner.write_text(f"process {os.getpid()} on {socket.gethostname()}")
+        owner.unlink(missing_ok=True)
+        with os.fdopen(os.open(owner, WRITE_FLAGS, 0o666), "w") as stream:
+            stream.write(f"process {os.getpid()} on {socket.gethostname()}")
         for leftover in path.rglob(".*.tmp"):  # of a process that died while writing
             leftover.unlink()
         yield
     finally:
         owner.unlink(missing_ok=True)
-        lock.release()
+        held.release()
+
+
+def _read_owner(path: Path) -> str | None:
+    """Which process holds the directory; empty while it is being written, None without one."""
+    try:
+        return read_bytes(path / ".owner", MAX_OWNER_BYTES).decode(errors="replace")
+    except (FileNotFoundError, RunError):
+        return None
 
 
 def is_running(path: Path) -> bool:
     """Whether a live process on this machine, or any on another machine, holds the directory."""
-    try:
-        owner = (path / ".owner").read_text()
-    except FileNotFoundError:
+    owner = _read_owner(path)
+    if owner is None:
         return False
     match = OWNER.fullmatch(owner)
     if match is None or match["host"] != socket.gethostname():
