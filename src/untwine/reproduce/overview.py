@@ -21,7 +21,7 @@ from untwine.reproduce.claims import (
 )
 from untwine.reproduce.items import paper_names, read_causes, read_paper
 from untwine.reproduce.trial import read_verdicts
-from untwine.tools.files import read_json
+from untwine.tools.sealed import read_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
