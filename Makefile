@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check docs bench reproduce clean
+.PHONY: demo test check docs bench reproduce fuzz clean
 
 # Train on the embedded sprites for about two minutes, score the model, write its report.
 demo: $(READY)
@@ -33,6 +33,10 @@ bench: $(READY)
 # What takes minutes: the slow tests.
 reproduce: $(READY)
 	$(BIN)/pytest --numprocesses auto -m slow
+
+# Mutations of good and bad files through every door; prints a table.
+fuzz: $(READY)
+	$(BIN)/python tests/corpus/fuzz.py 10000
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis

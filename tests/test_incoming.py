@@ -2,7 +2,10 @@
 
 import ast
 import gzip
+import os
 import runpy
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -74,8 +77,6 @@ def test_a_changed_file_is_read_or_refused(tmp_path_factory, door, data):
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):
-    import os
-
     os.mkfifo(tmp_path / "x.npy")
     with pytest.raises(DataError, match="not a file"):
         untwine.dataset("array", path=str(tmp_path / "x.npy"))
@@ -164,3 +165,15 @@ def test_nothing_else_reads_bytes_from_outside():
         if name in READERS
     ]
     assert not wrong, "use untwine.data.incoming"
+
+
+@pytest.mark.slow
+def test_mutated_files_are_read_or_refused(tmp_path):
+    found = subprocess.run(
+        [sys.executable, str(CORPUS / "fuzz.py"), "10000"],
+        env={**os.environ, "UNTWINE_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout + found.stderr

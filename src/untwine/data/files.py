@@ -420,9 +420,9 @@ def _read_array(file: Path, expected: str, fresh: bool) -> NDArray[Any]:
 
 def existing_path(path: str, kind: str) -> Path:
     """The path with `~` expanded; refuse one that does not exist."""
-    expanded = Path(path).expanduser()
-    if not expanded.exists():
-        raise DataError(f"there is no {kind} at {path}")
+    expanded = Path(os.path.expanduser(path))
+    if not os.path.exists(expanded):  # unlike `Path.exists`, whatever the name
+        raise DataError(f"there is no {kind} at {path!r}")
     return expanded
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -67,18 +68,21 @@ def resolve_dataset(data: str) -> tuple[Entry, dict[str, Value]]:
     data = data.strip()
     if data.replace("_", "-") in datasets:  # write ./NAME for a folder of that name
         return datasets[data], {}
-    path = Path(data).expanduser()
+    if "\0" in data:
+        raise DataError(f"{data!r} is not a dataset, a folder or a file")
+    path = Path(os.path.expanduser(data))
+    exists, is_folder = os.path.exists(path), os.path.isdir(path)
     match = EXPRESSION.fullmatch(data)
-    if match and match["given"] is not None and not path.exists():
+    if match and match["given"] is not None and not exists:
         entry, settings = datasets.parse(data)
         return entry, absolute_paths(entry, settings)
-    if path.is_dir():
+    if is_folder:
         return datasets["folder"], {"path": str(path.resolve())}
     if path.suffix.lower() in {".npy", ".npz"}:
-        return datasets["array"], {"path": str(path.resolve())}
+        return datasets["array"], {"path": os.path.realpath(path)}
     if path.suffix.lower() in {".csv", ".tsv", ".parquet"}:
-        return datasets["table"], {"path": str(path.resolve())}
-    if path.exists() or path.name != data:
+        return datasets["table"], {"path": os.path.realpath(path)}
+    if exists or path.name != data:
         raise DataError(
             f"{data} is not a dataset, a folder of images, or an .npy, .npz, .csv or .parquet file"
         )
