@@ -12,7 +12,7 @@ from untwine.explore.gallery import Gallery
 from untwine.runs.directory import read_spec
 from untwine.study.file import Study
 from untwine.study.folder import make_folder
-from untwine.tools.sealed import write_json
+from untwine.tools.sealed import read_json, write_json
 
 
 @pytest.fixture
@@ -100,8 +100,11 @@ def test_lines_follow_what_happens(copied):
     scores.write_text("{")
     (copied / third.name / "run.json").write_text("nonsense")
     lines = place.lines()
-    assert lines[1].scores == {} and lines[2].state == "unreadable"
-    assert [row[4] for row in place.study().rows] == [line.state for line in lines]
+    assert lines[1].scores == {} and "scores.json is damaged" in lines[1].problem
+    assert lines[2].state.startswith("unreadable: run.json is damaged")
+    states = [row[4] for row in place.study().rows]
+    assert states[::2] == [line.state for line in lines[::2]]
+    assert states[1] == f"finished; {lines[1].problem}"
     assert place.study().runs == ["", second.name, ""]
     for name in (first.name, third.name):
         with pytest.raises(RunError):
@@ -110,9 +113,9 @@ def test_lines_follow_what_happens(copied):
 
 def test_paths_of_own_data_are_not_shown(copied):
     run = next(path for path in copied.iterdir() if path.name.startswith("beta"))
-    facts = json.loads((run / "run.json").read_text())
-    facts["spec"]["data"] = {"name": "array", "path": "/home/somebody/faces.npy", "digest": "ab"}
-    (run / "run.json").write_text(json.dumps(facts))
+    record = read_json(run / "run.json")
+    record["spec"]["data"] = {"name": "array", "path": "/home/somebody/faces.npy", "digest": "ab"}
+    write_json(run / "run.json", record)
     (line,) = Gallery.find([run], copied).lines()
     assert line.data == "faces.npy"
 
@@ -122,7 +125,7 @@ def test_looks_are_opened_once_and_a_few_are_kept(explored, monkeypatch):
 
     opened = []
     original = module.open_run
-    monkeypatch.setattr(module, "open_run", lambda p: opened.append(p) or original(p))
+    monkeypatch.setattr(module, "open_run", lambda p, **how: opened.append(p) or original(p, **how))
     monkeypatch.setattr(module, "MAX_OPEN_VIEWS", 2)
     place = Gallery.find([], explored[0])
     first, second, third = place.paths

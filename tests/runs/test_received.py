@@ -14,7 +14,7 @@ from untwine.data import files, opening
 from untwine.errors import DataError, RunError, UntwineError
 from untwine.explore.gallery import Gallery
 from untwine.runs.describe import describe_runs, unmarked_runs
-from untwine.runs.directory import list_runs, read_done, score_values
+from untwine.runs.directory import list_runs, open_trained, read_done, score_values
 from untwine.runs.received import named_files
 from untwine.runs.training import run
 from untwine.scoring.scores import evaluate_run
@@ -124,6 +124,16 @@ def test_no_way_of_naming_a_file_is_followed(received, data, monkeypatch):
     with pytest.raises(UntwineError, match=r"not marked as yours|letters"):
         open_data(received)
     assert describe_runs(received.parent)
+
+
+def test_a_model_folder_opens_no_file_that_it_names(received, tmp_path):
+    folder = untwine.load(received).save(tmp_path / "model")
+    record = read_json(folder / "model.json")
+    record["card"]["data"] = "held-out(of=array(path=/etc/passwd))"
+    write_json(folder / "model.json", record)
+    trained = open_trained(str(folder))
+    with pytest.raises(RunError, match="files that it names are not opened: /etc/passwd"):
+        trained.open_data()
 
 
 def test_every_parameter_that_names_a_file_is_known():

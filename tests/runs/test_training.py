@@ -317,12 +317,12 @@ def test_a_damaged_file_is_told_in_a_sentence_and_spoils_nothing_else(finished, 
 
 @pytest.mark.parametrize("content", ["[", "[]", '{"mig": 3}'])
 def test_damaged_scores_are_told_and_computed_again(finished, content, capsys):
-    before = score_values(finished)
+    before, metrics = score_values(finished), list(read_scores(finished))
     (finished / "scores.json").write_text(content)
     with pytest.raises(RunError, match="is damaged"):
         score_values(finished)
     assert "unreadable" in describe_runs(finished.parent)[0][6]
-    evaluate_run(finished, n_examples=50)
+    evaluate_run(finished, metrics, n_examples=50)
     assert "scores.json is damaged" in capsys.readouterr().err
     assert score_values(finished) == before
 

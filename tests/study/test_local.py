@@ -152,7 +152,9 @@ def test_damaged_files_cost_only_their_own_run(tmp_path, capsys):
     assert len(results_table(where)) == 2 and "scores.json is damaged" in capsys.readouterr().err
     assert runs_by_state(where)["failed"] == [scored] and "damaged" in failure_reason(scored)
     outcome = launch(where.jobs())
-    assert list(outcome.failed) == [str(scored.path)] and is_complete(coded)
+    assert not outcome.failed and is_complete(scored) and is_complete(coded)
+    (scored.path / "done.json").write_text("{")
+    assert list(launch(where.jobs()).failed) == [str(scored.path)]
 
 
 def test_a_study_remembers_where_its_runs_are(tmp_path):

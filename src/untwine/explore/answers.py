@@ -14,6 +14,7 @@ class RunLine(BaseModel):
     seed: int
     steps: int
     state: str  # "finished", or the progress; only finished runs can be opened
+    problem: str = ""  # why the scores cannot be read
     scores: dict[str, float]
 
 

@@ -158,7 +158,7 @@ class Gallery:
             spec = self._spec(path)
             state, scores = _state(path, spec), self._scores(path)
         except (UntwineError, OSError) as error:
-            state = f"unreadable: {error}"
+            state = f"unreadable: {_without_path(error, path)}"
             return RunLine(name=name, model="", data="", seed=0, steps=0, state=state, scores={})
         return RunLine(
             name=name,
@@ -168,7 +168,8 @@ class Gallery:
             data=_piece_label(data_label(spec), datasets.non_default(spec.data)),
             seed=spec.seed,
             steps=spec.steps,
-            state=state if isinstance(scores, dict) else f"{state}; {scores}",
+            state=state,
+            problem="" if isinstance(scores, dict) else scores,
             scores=scores if isinstance(scores, dict) else {},
         )
 
@@ -178,7 +179,7 @@ class Gallery:
         try:
             return self._memo(("scores", path, *times), lambda: score_values(path))
         except UntwineError as error:
-            return str(error)
+            return _without_path(error, path)
 
 
 def _resolve_argument(argument: str | Path, out: Path) -> tuple[list[Path], StudyFolder | None]:
@@ -249,6 +250,11 @@ def _state(path: Path, spec: Run) -> str:
 def _has_weights(path: Path) -> bool:
     """Whether a run is finished and its weights are here; those of remote runs are not."""
     return is_finished(path) and os.path.lexists(path / "model.safetensors")
+
+
+def _without_path(error: Exception, path: Path) -> str:
+    """What is wrong with a run, without the place of its directory."""
+    return str(error).replace(f"{path}/", "").replace(str(path), path.name)
 
 
 def _modified_at(path: Path) -> int:

@@ -58,7 +58,7 @@ def all_runs(title: str, lines: Iterable[RunLine]) -> StudyTable:
     scores = list(dict.fromkeys(score for line in lines for score in line.scores))
     rows: list[list[Cell]] = [
         [
-            *(line.model or line.name, line.data, line.seed, line.steps, line.state),
+            *(line.model or line.name, line.data, line.seed, line.steps, _state(line)),
             *(_cell(line.scores.get(score)) for score in scores),
         ]
         for line in lines
@@ -77,3 +77,7 @@ def _cell(value: Any) -> Cell:
         return value
     number = float(value)
     return number if math.isfinite(number) else None
+
+
+def _state(line: RunLine) -> str:
+    return f"{line.state}; {line.problem}" if line.problem else line.state

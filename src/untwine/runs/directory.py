@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from untwine.data.dataset import Dataset
-from untwine.data.opening import load_dataset, open_like
+from untwine.data.opening import open_like
 from untwine.errors import DamagedFile, DataError, RunError
 from untwine.registry import Choice, datasets
 from untwine.runs.cards import CARD, CHOICE, PROFILE, load_from_card, load_model, run_card
@@ -247,20 +247,23 @@ def open_trained(name: str, out: str | Path = "runs", data: str | None = None) -
     folder = Path(name).expanduser()
     if os.path.lexists(folder / "model.json"):
         model = load_model(folder)
-        return TrainedModel(model, lambda: _data_of_model(model, data))
+        return TrainedModel(model, lambda: _data_of_model(folder, model, data))
     trained = open_run(find_run(name, out), data=data)
     return TrainedModel(trained.model, trained.open_data)
 
 
-def _data_of_model(model: VAE, place: str | None) -> Dataset:
-    """The data named, prepared as that of the model; a dataset by name needs no place."""
+def _data_of_model(folder: Path, model: VAE, place: str | None) -> Dataset:
+    """The data named, prepared as that of the model; a dataset by name needs no place.
+
+    A model folder is never marked as one's own, so that it opens no file and downloads nothing.
+    """
     assert model.card, "a loaded model has a card"
     if model.card.data:
         entry, params = datasets.parse(model.card.data)
         if place:
             return open_like(Choice(entry.name, params), place)
         if "path" not in entry.parameters:
-            return load_dataset(datasets.choose(entry.name, **params))
+            return load_data(folder, datasets.choose(entry.name, **params))
     if place is None:
         raise DataError("a model folder holds no data; name a folder, a file or a dataset")
     return open_like(Choice(""), place)
