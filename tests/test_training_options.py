@@ -18,6 +18,7 @@ from untwine.errors import DataError, ParameterError
 from untwine.optimisers import OPTIMISERS, SCHEDULES, FusedAdam, Training, make_optimiser
 from untwine.registry import datasets
 from untwine.runs.describe import train_command
+from untwine.runs.directory import read_scores
 from untwine.spec import Run, split_data
 from untwine.study.file import TRAINING
 
@@ -361,9 +362,9 @@ def test_a_run_is_scored_on_its_held_out_examples(validated):
 def test_splits_do_not_take_each_others_scores(validated):
     path = validated.path
     first = untwine.evaluate_run(path, ["elbo"], n_examples=100, split="training")
-    assert json.loads((path / "scores.json").read_text())["elbo"]["split"] == "training"
+    assert read_scores(path)["elbo"]["split"] == "training"
     own = untwine.evaluate_run(path, ["elbo"], n_examples=100)
-    assert "split" not in json.loads((path / "scores.json").read_text())["elbo"]
+    assert "split" not in read_scores(path)["elbo"]
     assert own["elbo"] != first["elbo"]
 
 

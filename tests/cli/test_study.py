@@ -98,7 +98,7 @@ def test_a_study_at_an_address_is_read_there_and_not_run_here(tiny, tmp_path):
     assert isinstance(result.exception, ParameterError) and "--backend ray" in str(result.exception)
     there = tmp_path / "bucket" / job.spec.directory
     there.mkdir(parents=True)
-    (there / "failed.json").write_text('{"reason": "no luck"}')
+    (there / "failed.json").write_text('{"attempts": 1, "reason": "no luck"}')
     assert "no luck" in command("status", "tiny", "--out", tmp_path).stderr
 
 

@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -23,7 +24,7 @@ from untwine.scoring import latents
 from untwine.tools.compute import seeded
 from untwine.tools.images import to_bytes
 
-SPRITES, DIGITS = ("sprites", ["size=16"]), ("digits", ["size=16", "split=test"])
+SPRITES, DIGITS = ("sprites", ["size=16"]), ("digits", ["size=16", "digits.split=test"])
 KINDS = {
     "sparse": ("intel-sparse", *SPRITES, []),
     "levels": ("intel-hierarchical", *SPRITES, []),
@@ -297,6 +298,7 @@ def test_scores_stand_beside_their_references(looks):
 def test_damaged_scores_leave_the_table(looks, tmp_path):
     look = RunView(replace(looks("plain").trained, path=tmp_path), name="plain", examples=70)
     assert look.factors().note == "No scores are stored; compute them with untwine evaluate plain."
+    shutil.copy(looks("plain").trained.path / "done.json", tmp_path)
     (tmp_path / "scores.json").write_text("{")
     found = look.factors()
     assert found.matrix and not found.scores

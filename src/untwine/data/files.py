@@ -274,6 +274,8 @@ def checksum(
         hexdigest = hash_stream(stream, kind).hexdigest()
     with suppress(OSError):  # an unwritable cache only costs time
         note.parent.mkdir(parents=True, exist_ok=True)
+        for scratch in note.parent.glob(".*.tmp"):  # of processes that were killed
+            scratch.unlink(missing_ok=True)
         write_json(note, {"sum": hexdigest, "path": str(path)})
     return hexdigest
 

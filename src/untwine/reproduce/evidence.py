@@ -305,5 +305,9 @@ def value_of(row: Any, score: str | Sequence[str]) -> Any:
         return sum(values) / len(values) if values else value_of(row, score[0])
     factor, times, name = score.rpartition(" * ")
     if name not in row:
+        measure, dot, _ = name.partition(".")
+        others = [key for key in row.keys() if dot and str(key).startswith(f"{measure}.")]
+        if others:  # a value that a measure leaves out where it has nothing to tell
+            return row[others[0]] * float("nan")
         raise UnknownNameError(unknown_name("score of this study", name, list(row.keys())))
     return row[name] * (float(factor) if times else 1.0)
