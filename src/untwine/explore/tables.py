@@ -67,13 +67,8 @@ def all_runs(title: str, lines: Iterable[RunLine]) -> StudyTable:
         title=title,
         columns=["model", "data", "seed", "steps", "state", *scores],
         rows=rows,
-        runs=[line.name if _can_be_opened(line.state) else "" for line in lines],
+        runs=[line.name if line.state == "finished" else "" for line in lines],
     )
-
-
-def _can_be_opened(state: str) -> bool:
-    """Whether a run is finished; its scores may be unreadable, its weights may not be elsewhere."""
-    return state == "finished" or state.startswith("finished; ")
 
 
 def _cell(value: Any) -> Cell:
