@@ -102,7 +102,7 @@ def beta_tcvae(
 
     Computed as the exact KL plus (α−1) MI + (β−1) TC + (γ−1) DW, which has the same expectation
     and less noise. Minibatch weights shift TC by the constant (D−1) log N, which has no
-    gradient. History files contain it; the progress line, reports and the explorer leave it out.
+    gradient. History files contain it; the progress line and reports leave it out.
     Estimates depend on the batch size.
 
     Args:
