@@ -266,3 +266,38 @@ def test_attributes_are_of_examples_that_are_held_out():
     )
     run.data = replace(run.data, evaluation=apart)
     assert attributes(run, sizes=[20])["base rate"] == pytest.approx(2 / 3, abs=0.15)
+
+
+def test_neighbours_tell_two_samples_apart_and_codes_off_the_prior():
+    first, second = np.random.default_rng(0).standard_normal((2, 1_000, 2))
+    assert plane.neighbour_share(first, second) == pytest.approx(0.5, abs=0.04)
+    assert plane.neighbour_share(first, second + 9) == 1.0
+    assert plane.off_support(second, first) == pytest.approx(0.05, abs=0.03)
+    assert plane.off_support(second + 9, first) == 1.0
+
+
+def test_the_divergence_by_neighbours_is_that_of_two_gaussians():
+    rng = np.random.default_rng(0)
+    draws = 0.1 * rng.standard_normal((1_000, 2)) + [1.0, 0.0]
+    exact = 2 * (np.log(10) + (0.01 - 1) / 2) + 0.5
+    found = plane.neighbour_divergence(draws, rng.standard_normal((50_000, 2)), 2)
+    assert found == pytest.approx(exact, rel=0.05)
+
+
+def test_a_sphere_has_a_smaller_divergence_than_its_gaussian():
+    run = finished("intel-sphere", "circle", **POINTS)
+    with torch.no_grad():  # posteriors far out and narrow: the radius says much, and is lost
+        bias = next(p for n, p in run.model.latents.named_parameters() if n.endswith("bias"))
+        bias.copy_(torch.tensor([3.0, 0.0, -4.0, -4.0]))
+    found = plane.mapped_divergence(run, examples=3, prior=5_000)
+    assert 0 < found["after"] < found["before"]
+
+
+def test_effective_latents_and_their_slant():
+    from untwine.reproduce.appearance import slant
+    from untwine.reproduce.papers.intel_vae.measures import effective_number
+
+    assert effective_number(np.ones((2, 4))) == pytest.approx(4)
+    assert effective_number(np.zeros((2, 4))) == 0
+    stroke = np.eye(5)[::-1].reshape(1, 1, 5, 5)
+    assert slant(stroke)[0] == pytest.approx(1) and slant(np.ones((1, 1, 5, 5)))[0] == 0

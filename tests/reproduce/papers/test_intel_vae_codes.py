@@ -113,8 +113,10 @@ def test_magnitudes_are_the_mean_sizes_of_each_class():
 
 def test_activity_of_one_latent_for_each_class_and_of_all_for_every_class():
     own, every = (activity(of_classes(values)) for values in (np.eye(4), np.ones((4, 4))))
-    assert own == {"active": 0.25, "most": 0.25, "overlap": 0.0}
-    assert every == {"active": 1.0, "most": 1.0, "overlap": 1.0}
+    assert {"active": 0.25, "most": 0.25, "overlap": 0.0}.items() <= own.items()
+    assert own["effective"] == pytest.approx(1) and own["varying"] == 4
+    assert own["effective_share"] == pytest.approx(0.25)
+    assert {"active": 1.0, "most": 1.0, "overlap": 1.0}.items() <= every.items()
 
 
 def test_a_latent_counts_as_on_above_a_share_of_the_largest_of_its_class():
@@ -167,8 +169,13 @@ def decode_back(x):
     return torch.stack([x[:, 0, 0, 0] * 0.8 + 0.1, x[:, 0, 7, 0] * 10, x[:, 0, 7, 1]], 1)
 
 
-def test_only_the_level_that_holds_the_class_changes_it():
+@pytest.mark.parametrize("lower", [0.05, 0.3])
+def test_only_the_level_that_holds_the_class_changes_it(monkeypatch, lower):
+    said = SimpleNamespace(nats=np.array([2.0, lower, 0.0]))
+    monkeypatch.setattr("untwine.scoring.latents.run_latents", lambda run: said)
     found = levels(halves(), examples=100)
+    assert found["taking part"] == (lower >= 0.1)
+    assert ("lower class" in found) == (lower >= 0.1)
     assert found["class by level 0"] == pytest.approx(0.5, abs=0.15)
     assert found["class by level 1"] == 0.0
     assert found["pixels by level 0"] > 10 * found["pixels by level 1"] > 0

@@ -21,6 +21,7 @@ TESTS: dict[str, Callable[..., Finding]] = {
         comparisons.lower,
         comparisons.rises,
         comparisons.falls,
+        comparisons.follows,
         comparisons.no_worse,
         comparisons.close,
         comparisons.near,

@@ -102,6 +102,20 @@ def falls(evidence: Runnable, **params: Any) -> Finding:
     return rises(evidence, sign=-1, **params)
 
 
+def follows(
+    evidence: Runnable, *, study: str, score: Score, against: str, of: Runs, data: str = ""
+) -> Finding:
+    """Test whether a score rises with another one over the datasets of a seed: its slope."""
+    rows = evidence.select(study, of, data)
+    rows = rows.assign(tested=value_of(rows, score), along=value_of(rows, against))
+    slopes = [
+        float(np.polyfit(group["along"], group["tested"], 1)[0])
+        for _, group in rows.dropna(subset=["tested", "along"]).groupby("seed")
+        if group["along"].nunique() > 1
+    ]
+    return find(f"slope of {score_label(score)} over {against}", np.array(slopes))
+
+
 def no_worse(
     evidence: Runnable,
     *,

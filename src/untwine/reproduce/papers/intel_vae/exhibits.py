@@ -48,7 +48,8 @@ def table_by_data(
         columns: the name of each column, with its `runs` and their `score`, such as `100 * sap`.
         rows: the name of each row, with its `data`: the name of a dataset, one of its parameters
             such as `zeros=0.4`, or nothing for all data of the study. A row may have its own
-            `study`, and `paper` has the paper's numbers in the order of the columns.
+            `study`, and `paper` has the paper's numbers in the order of the columns. A row with
+            `earlier` numbers has ours of an earlier protocol, whose runs are not part of the study.
         title: of the table.
         study: name of the study, for rows without one.
     """
@@ -60,6 +61,13 @@ def table_by_data(
         header += [f"{name}, paper", "ours"] if has_paper else [name]
     body: list[tuple[str, ...]] = []
     for name, row in rows.items():
+        if "earlier" in row:
+            pairs = zip(row["earlier"], in_paper, strict=False)
+            cells = [
+                c for value, two in pairs for c in ((MISSING, str(value)) if two else (str(value),))
+            ]
+            body.append((name, *cells, *[""] * (len(header) - len(cells))))
+            continue
         source = str(row.get("study", study))
         directories = _directories_on(evidence, source, str(row.get("data", "")))
         if not directories and "paper" not in row:
@@ -69,7 +77,9 @@ def table_by_data(
             ours = _score_cell(evidence, source, directories, column)
             cells += [_paper_value(row, k), ours] if in_paper[k] else [ours]
         body.append(tuple(cells))
-    studies = dict.fromkeys(str(row.get("study", study)) for row in rows.values())
+    studies = dict.fromkeys(
+        str(row.get("study", study)) for row in rows.values() if "earlier" not in row
+    )
     yield Section(
         file_name("table", title.lower()),
         title,

@@ -16,6 +16,7 @@ from torch import Tensor
 from untwine.data.dataset import Dataset
 from untwine.errors import DataError, IncompatibleError
 from untwine.models.intel_clusters import Clusters
+from untwine.reproduce.appearance import greyness, slant
 from untwine.reproduce.registry import measure
 from untwine.runs.directory import TrainedRun
 from untwine.tools.compute import seeded
@@ -24,6 +25,8 @@ from untwine.vae import VAE
 ENCODE_CHUNK = 512  # examples per batch
 MAX_TEST_ROWS = 5_000
 MAX_EXAMPLES = 5_000  # from which averages of a class are estimated
+MIN_VARIANCE = 0.01  # of a code between examples, above which a latent varies
+MIN_LEVEL_NATS = 0.1  # below which a level of a code does not take part
 CodeArray = NDArray[np.floating]  # (N, D)
 CodeKind = Literal["means", "sampled"]
 LevelArray = NDArray[np.int64]  # (N, K)
@@ -57,8 +60,9 @@ def attributes(
         seed: of the held-out rows, of the training rows and of the samples.
 
     Returns:
-        `accuracy at N`, the mean over factors, and `accuracy` at the largest N; `NAME at N`;
-        `base rate`, the accuracy of the majority class on the test rows, and `base rate of NAME`.
+        `accuracy at N`, the mean over factors, `accuracy` at the largest N, and `loss`, how much
+        lower it is at the smallest; `NAME at N`; `base rate`, the accuracy of the majority class on
+        the test rows, and `base rate of NAME`.
     """
     data = run.data.evaluation or run.data
     factors = data.factors
@@ -79,7 +83,7 @@ def attributes(
         scores |= {
             f"{n} at {size}": float(hit) for n, hit in zip(names, hits, strict=True) if n in each
         }
-    return scores
+    return {**scores, "loss": scores["accuracy"] - scores[f"accuracy at {min(sizes)}"]}
 
 
 def split_rows(
@@ -142,11 +146,75 @@ def activity(run: TrainedRun, *, factor: int = 0, share: float = 0.1) -> dict[st
         run: the trained run.
         factor: the factor whose levels are the classes.
         share: of the largest mean |z| of a class, above which a latent is active.
+
+    Returns:
+        `active`, `most` and `overlap` by that threshold; without one, `effective`, the effective
+        number of latents for a class, `varying`, how many latents vary at all, and
+        `effective_share`, the first as a share of the second
     """
-    active = active_latents(mean_magnitudes(run, factor=factor), share)
+    means = mean_magnitudes(run, factor=factor)
+    active = active_latents(means, share)
     each = active.mean(1)
-    overlap = mean_overlap(active)
-    return {"active": float(each.mean()), "most": float(each.max()), "overlap": overlap}
+    varying = varying_latents(run)
+    effective = effective_number(means[:, varying])
+    return {
+        "active": float(each.mean()),
+        "most": float(each.max()),
+        "overlap": mean_overlap(active),
+        "effective": effective,
+        "varying": float(varying.sum()),
+        "effective_share": effective / max(1, int(varying.sum())),
+    }
+
+
+def varying_latents(run: TrainedRun, *, seed: int = 0) -> NDArray[np.bool_]:
+    """Return (D,) the latents whose code varies between examples, by more than 0.01 in variance."""
+    order = np.random.default_rng(seed).permutation(len(run.data))[:MAX_EXAMPLES]
+    return encode_at(run.model, run.data, order).var(0) > MIN_VARIANCE
+
+
+def effective_number(means: Means) -> float:
+    """Return exp of the entropy of the shares of latents in (L, D) means; mean over classes.
+
+    >>> round(effective_number(np.array([[1.0, 1.0, 0.0], [0.0, 2.0, 0.0]])), 6)
+    1.5
+    """
+    seen = means[means.sum(1) > 0]
+    if not seen.size:
+        return 0.0
+    p = seen / seen.sum(1, keepdims=True)
+    logs = np.log(np.where(p > 0, p, 1))
+    return float(np.exp(-(p * logs).sum(1)).mean())
+
+
+@measure
+def strokes(run: TrainedRun, *, samples: int = 2_000, seed: int = 0) -> dict[str, float]:
+    """How crisp samples of two digits are, and how much the slant of the ones varies.
+
+    `grey` is the `greyness` of samples, `data_grey` that of data and `grey_gap` how far the two are
+    apart. `imbalance` is how far the share of ones is from a half, in percent, by a linear
+    classifier of the data. `slant` is the standard deviation of the slant of samples that it takes
+    for ones, `data_slant` that of the data's own.
+    """
+    from untwine.metrics.class_shares import class_probabilities
+
+    data, factors = run.data, run.data.factors
+    if factors is None or factors.sizes[0] != 2:
+        raise DataError("strokes need data of two classes")
+    order = np.random.default_rng(seed).permutation(len(data))[:MAX_EXAMPLES]
+    real, level = data.take(order).numpy(), factors.levels_at(order)[:, 0]
+    made = run.model.sample(samples, seed=seed).clamp(0, 1).numpy()
+    (p,) = class_probabilities(real.reshape(len(real), -1), level, (made.reshape(samples, -1),))
+    ones = made[p.argmax(1) == 1]
+    grey, data_grey = float(greyness(made).mean()), float(greyness(real).mean())
+    return {
+        "grey": grey,
+        "data_grey": data_grey,
+        "grey_gap": abs(grey - data_grey),
+        "imbalance": 100 * abs(len(ones) / samples - 0.5),
+        "slant": float(slant(ones).std()) if len(ones) else 0.0,
+        "data_slant": float(slant(real[level == 1]).std()),
+    }
 
 
 def mean_magnitudes(run: TrainedRun, *, factor: int = 0, seed: int = 0) -> Means:
@@ -191,9 +259,13 @@ def levels(run: TrainedRun, *, examples: int = 500, seed: int = 0) -> dict[str, 
 
     Returns:
         `class by level i`, the share of images whose class changes, according to a classifier of
-        the data, and `pixels by level i`, the mean squared change; level 0 is the top.
+        the data, `pixels by level i`, the mean squared change, and `nats by level i`, the KL of its
+        latents; level 0 is the top. `taking part` is the number of levels below the top with at
+        least 0.1 nats; `lower class` and `lower pixels` are the means over these, missing if there
+        are none.
     """
     from untwine.estimators.classifier import train_classifier
+    from untwine.scoring.latents import run_latents
 
     model, data = run.model, run.data
     if data.factors is None or not hasattr(model.mapping, "levels"):
@@ -206,6 +278,7 @@ def levels(run: TrainedRun, *, examples: int = 500, seed: int = 0) -> dict[str, 
     before = _decode(model, z)
     classes = classifier.predict(before)
     drawn = torch.randn(z.shape, generator=torch.Generator().manual_seed(seed))
+    nats = run_latents(run).nats
     effects: dict[str, float] = {}
     for level, part in enumerate(level_slices(model)):
         changed = z.clone()
@@ -213,6 +286,13 @@ def levels(run: TrainedRun, *, examples: int = 500, seed: int = 0) -> dict[str, 
         after = _decode(model, changed)
         effects[f"class by level {level}"] = float((classifier.predict(after) != classes).mean())
         effects[f"pixels by level {level}"] = float(np.square(after - before).mean())
+        effects[f"nats by level {level}"] = float(nats[part].sum())
+    lower = range(1, len(level_slices(model)))
+    used = [level for level in lower if effects[f"nats by level {level}"] >= MIN_LEVEL_NATS]
+    effects["taking part"] = len(used)
+    for kind in ("class", "pixels") if used else ():
+        values = [effects[f"{kind} by level {level}"] for level in used]
+        effects[f"lower {kind}"] = float(np.mean(values))
     return effects
 
 

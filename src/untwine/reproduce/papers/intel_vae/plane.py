@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from untwine.errors import DataError
+from untwine.models.intel_sphere import Sphere
 from untwine.renderers.outlines import INSIDE, SIZE
 from untwine.reproduce.evidence import Evidence, Runs, value_of
 from untwine.reproduce.exhibits.tables import mean_and_spread
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 Points = NDArray[np.floating[Any]]  # (N, D)
 N_COMPARED = 2_000  # points whose pairwise distances are computed
 N_DOTS = 2_000  # points of each kind in a panel
+N_SINGLE, N_SINGLE_DRAWS = 20, 100  # examples whose codes are compared one by one, draws of each
+OFF_SUPPORT = 0.95  # quantile of the prior's own distances above which a code is off the prior
 N_EXEMPLARS, N_DRAWS = 5, 60  # examples whose posteriors are drawn, and draws from each
 PLOT_MARGIN = 1.3  # half the width of a panel, relative to the largest coordinate of the data
 PRIOR_COLOUR, ALL_CODES_COLOUR, SINGLE_COLOUR, DATA_COLOUR = (
@@ -118,14 +121,105 @@ def inhomogeneity(a: Points, b: Points) -> float:
 def prior_mismatch(
     run: TrainedRun, *, samples: int = N_COMPARED, seed: int = 0
 ) -> dict[str, float]:
-    """How different the codes of all data are from the prior, both through the mapping.
+    """How different codes are from the prior, both through the mapping.
 
-    `own` is the same for two samples of the prior: the score of a perfect match.
+    `aggregate` is the `inhomogeneity` of the codes of all data and the prior, `neighbours` their
+    `neighbour_share`, and `single` the `off_support` share of codes of single examples. `own...`
+    are the same for two samples of the prior: the scores of a perfect match.
     """
     model = run.model
     prior, second = (prior_codes(model, samples, s) for s in (seed, seed + 1))
-    codes = posterior_codes(model, example_points(run, samples, seed), seed)
-    return {"aggregate": inhomogeneity(codes, prior), "own": inhomogeneity(second, prior)}
+    x = example_points(run, samples, seed)
+    codes = posterior_codes(model, x, seed)
+    repeated = torch.repeat_interleave(x[:N_SINGLE], N_SINGLE_DRAWS, 0)
+    return {
+        "aggregate": inhomogeneity(codes, prior),
+        "own": inhomogeneity(second, prior),
+        "neighbours": neighbour_share(codes, prior),
+        "own_neighbours": neighbour_share(second, prior),
+        "single": off_support(posterior_codes(model, repeated, seed), prior),
+        "own_single": off_support(second, prior),
+    }
+
+
+def neighbour_share(a: Points, b: Points) -> float:
+    """Return the share of points of two samples (N, D) whose nearest neighbour is of their own.
+
+    ½ for two samples of one distribution, 1 for two that lie apart; free of scale. Samples must be
+    of one size.
+
+    >>> neighbour_share(np.array([[0.0], [0.1]]), np.array([[5.0], [5.1]]))
+    1.0
+    """
+    from scipy.spatial import KDTree
+
+    points = np.concatenate([a, b])
+    kind = np.arange(len(points)) < len(a)
+    nearest = np.asarray(KDTree(points).query(points, k=2)[1])[:, 1]
+    return float((kind[nearest] == kind).mean())
+
+
+def off_support(points: Points, prior: Points) -> float:
+    """Return the share of points (N, D) that lie where draws of the prior (M, D) do not.
+
+    A point is off if its nearest draw is further away than 95 % of the draws are from theirs. So
+    0.05 is the score of the prior itself, whatever part of it the points come from.
+    """
+    from scipy.spatial import KDTree
+
+    tree = KDTree(prior)
+    between = tree.query(prior, k=2)[0][:, 1]
+    return float((tree.query(points)[0] > np.quantile(between, OFF_SUPPORT)).mean())
+
+
+@measure
+def mapped_divergence(
+    run: TrainedRun, *, examples: int = 50, draws: int = 1_000, prior: int = 50_000, seed: int = 0
+) -> dict[str, float]:
+    """The KL from posterior to prior before the mapping and after it (Theorem 1).
+
+    `before` is the closed form on the Gaussian code, `after` the `neighbour_divergence` of draws
+    through the mapping; both are means over examples. On a sphere the code has one dimension less.
+
+    Args:
+        run: the trained run.
+        examples: number of examples.
+        draws: from the posterior of each example.
+        prior: draws from the prior.
+        seed: of examples and draws.
+    """
+    model, x = run.model, example_points(run, examples, seed)
+    drawn = prior_codes(model, prior, seed)
+    dimension = drawn.shape[1] - isinstance(model.mapping, Sphere)
+    (code,) = model.infer_means(x).latents.values()
+    before = float(code.kl.mean())
+    after = [
+        neighbour_divergence(
+            posterior_codes(model, one.expand(draws, *one.shape), seed), drawn, dimension
+        )
+        for one in x
+    ]
+    return {
+        "before": before,
+        "after": float(np.mean(after)),
+        "ratio": float(np.mean(after)) / before,
+    }
+
+
+def neighbour_divergence(
+    draws: Points, prior: Points, dimension: int, *, neighbour: int = 5
+) -> float:
+    """Estimate KL(q ‖ p) from draws of q (N, D) and p (M, D) by their nearest neighbours.
+
+    d/N Σ log(ν_i / ρ_i) + log(M / (N − 1)), where ρ_i is the distance of draw i to its k-th
+    neighbour among the draws and ν_i to the k-th in the prior (Wang et al., 2009).
+    """
+    from scipy.spatial import KDTree
+
+    own = KDTree(draws).query(draws, k=neighbour + 1)[0][:, -1]
+    other = KDTree(prior).query(draws, k=neighbour)[0][:, -1]
+    gain = np.log(len(prior) / (len(draws) - 1))
+    return float(dimension * np.mean(np.log(other / own)) + gain)
 
 
 def generate_points(model: VAE, n: int, seed: int) -> Points:
