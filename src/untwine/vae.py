@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from collections.abc import Callable, Mapping
@@ -16,7 +17,13 @@ from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from untwine.data.conversion import example_chunks
 from untwine.distributions import Mixture
-from untwine.errors import DataError, IncompatibleError, ParameterError, RunError
+from untwine.errors import (
+    DataError,
+    IncompatibleError,
+    MissingLibraryError,
+    ParameterError,
+    RunError,
+)
 from untwine.parts.defaults import (
     GaussianPosterior,
     IdentityMapping,
@@ -124,6 +131,43 @@ class VAE(nn.Module):
         write_json(path / "model.json", record)
         return path
 
+    def export_onnx(self, folder: str | Path) -> list[Path]:
+        """Write encoder.onnx (images to codes) and decoder.onnx (codes to images) to a folder.
+
+        Both take batches of any size. Where onnxruntime is installed, they are checked with it.
+        """
+        from untwine.tools.onnx import check_file, export_function
+
+        path = Path(folder).expanduser()
+        path.mkdir(parents=True, exist_ok=True)
+        device = next(self.parameters()).device
+        model = copy.deepcopy(self).cpu().eval() if device.type != "cpu" else self
+        with seeded(0), eval_mode(model):
+            x = torch.rand(4, *self.sizes.shape)
+            w = model.encode(x)
+            halves = [
+                ("encoder", "images", "codes", x, model.encode_graph, w),
+                ("decoder", "codes", "images", w, model.decode_graph, model.decode(w)),
+            ]
+            files: list[Path] = []
+            for name, source, target, example, function, expected in halves:
+                file = path / f"{name}.onnx"
+                export_function(
+                    file, model, function, example, input_name=source, output_name=target
+                )
+                with contextlib.suppress(MissingLibraryError):
+                    check_file(file, example, expected)
+                files.append(file)
+        return files
+
+    def encode_graph(self, x: Tensor) -> Tensor:
+        """`encode` of checked examples on the model's device, without leaving the graph."""
+        return self.mapping(self.infer(Batch(x), mean=True).z)[0]
+
+    def decode_graph(self, w: Tensor) -> Tensor:
+        """`decode` of codes on the model's device, without leaving the graph."""
+        return self.likelihood.observe(self.decoder(w)).mean
+
     def __getstate__(self) -> NoReturn:
         raise RunError("models are not pickled; use model.save(folder) and untwine.load(folder)")
 
@@ -168,6 +212,13 @@ class VAE(nn.Module):
         w, extras = self.mapping(inferred.z)
         px = self.likelihood.observe(self.decoder(w))
         return Trace(batch, inferred.target, inferred.latents, inferred.z, w, px, extras)
+
+    def forward(self, batch: Batch | Tensor) -> dict[str, Tensor]:
+        """The terms of the objective for a batch, and their weighted sum under `loss`.
+
+        For training loops of your own; in evaluation mode nothing is corrupted.
+        """
+        return self.objective(self.trace(batch if isinstance(batch, Batch) else Batch(batch)))
 
     def infer(
         self, batch: Batch, *, mean: bool = False, features: Tensor | None = None
