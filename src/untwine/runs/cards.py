@@ -21,6 +21,7 @@ from untwine.tools.weights import load_weights, read_weights, weight_shapes
 from untwine.vae import VAE
 
 MAX_CHANNELS = 4
+MIN_PIXELS = 16  # of an image
 SIDES = range(4, 257, 4)  # of images that are tried
 
 
@@ -47,10 +48,22 @@ MAX_SIDE = 1 << 20  # numbers along one axis of an example
 
 def load_from_card(card: ModelCard, file: Path, checksum: str, remedy: str) -> VAE:
     """The model of a card with the weights in a file, in evaluation mode on the CPU."""
-    with seeded(0):  # every initial weight is replaced, also those that start from examples
-        model = build_from_card(card, draw_examples=lambda n: torch.rand(n, *card.shape))
+    model = build_empty(card)
     load_weights(model, read_weights(file, checksum, model, remedy), file)
     return model.eval()
+
+
+def load_from_bytes(card: ModelCard, weights: bytes, origin: str) -> VAE:
+    """The model of a card with weights from `pack_weights`, in evaluation mode on the CPU."""
+    model = build_empty(card)
+    load_weights(model, weights, origin)
+    return model.eval()
+
+
+def build_empty(card: ModelCard) -> VAE:
+    """The model of a card, with weights that are still to be replaced by the trained ones."""
+    with seeded(0):  # some weights start from examples
+        return build_from_card(card, draw_examples=lambda n: torch.rand(n, *card.shape))
 
 
 def load_model(folder: Path) -> VAE:
@@ -116,18 +129,24 @@ def data_shape(spec: Run, weights: Path) -> tuple[int, ...] | None:
             return False
         return {f"encoder.{name}": tuple(value.shape) for name, value in state.items()} == encoder
 
-    fitting = [shape for shape in _candidates(encoder) if fits(shape)]
+    fitting = [shape for shape in _candidates(encoder, spec.data.name) if fits(shape)]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _candidates(encoder: Mapping[str, tuple[int, ...]]) -> Iterable[tuple[int, ...]]:
-    """Shapes of vectors and of square images that may fit the first weights of an encoder."""
+def _candidates(encoder: Mapping[str, tuple[int, ...]], data: str) -> Iterable[tuple[int, ...]]:
+    """Shapes of vectors and of square images that may fit the first weights of an encoder.
+
+    None for an array that may be of images, whose sides may differ.
+    """
     first = next((shape for shape in encoder.values() if len(shape) > 1), (0, 0))
+    if data == "array" and (len(first) == 4 or first[1] >= MIN_PIXELS):
+        return
     if len(first) == 4:
         yield from ((first[1], side, side) for side in SIDES)
         return
-    yield (first[1],)
-    for channels in range(1, MAX_CHANNELS + 1):
+    if data != "folder":
+        yield (first[1],)
+    for channels in range(1, MAX_CHANNELS + 1 if data != "table" else 1):
         side = math.isqrt(first[1] // channels)
-        if side in SIDES and channels * side * side == first[1]:
+        if side * side >= MIN_PIXELS and channels * side * side == first[1]:
             yield channels, side, side

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from untwine.data.dataset import Dataset
-from untwine.data.opening import open_like
+from untwine.data.opening import FILE_PARAMETERS, open_like
 from untwine.errors import DamagedFile, DataError, RunError
 from untwine.registry import Choice, datasets
 from untwine.runs.cards import CARD, CHOICE, PROFILE, load_from_card, load_model, run_card
@@ -88,16 +88,36 @@ class TrainedRun:
     open_data: Callable[[], Dataset]
     history: History
     record: dict[str, Any]  # run.json and done.json
+    place: str | Dataset | None = None  # what was named instead of the data where it was
 
     @cached_property
     def data(self) -> Dataset:
-        """The data that the run was trained on."""
-        return self.open_data()
+        """The data that the run was trained on, or what was named in its place."""
+        data, shape = self.open_data(), self.model.sizes.shape
+        if data.shape != shape:
+            raise DataError(
+                f"examples of {data.name or 'this data'} have the shape {tuple(data.shape)}; the "
+                f"model takes {tuple(shape)}; name other data with --data"
+            )
+        return data
+
+    @cached_property
+    def has_own_data(self) -> bool:
+        """Whether `data` is what the run was trained on: of the same name and content."""
+        if not self.place:
+            return True
+        digest = self.spec.data.params.get("digest") or ""
+        same_name = self.data.name == datasets.expression(self.spec.data, *FILE_PARAMETERS)
+        return same_name and digest in (self.data.digest, self.data.former_digest)
 
     @cached_property
     def validation(self) -> Dataset | None:
-        """The data that the run held out, if any."""
-        return split_data(self.spec, self.data)[1]
+        """The part of the run's own data that it held out, if any."""
+        return split_data(self.spec, self.data)[1] if self.has_own_data else None
+
+    def shown_history(self) -> History:
+        """The history as it is shown: without the constants that estimators of terms add."""
+        return History(map(self.model.objective.without_constants, self.history))
 
     @property
     def scores(self) -> dict[str, float]:
@@ -211,7 +231,7 @@ def open_run(
     remedy = f"delete {path / 'done.json'} and start the run again"
     card = run_card(weights, spec, record, open_data)
     model = load_from_card(card, weights, record["weights"], remedy)
-    return TrainedRun(path, spec, model, open_data, history, record)
+    return TrainedRun(path, spec, model, open_data, history, record, data)
 
 
 def load(place: str | Path) -> VAE:
@@ -249,7 +269,7 @@ def open_trained(name: str, out: str | Path = "runs", data: str | None = None) -
         model = load_model(folder)
         return TrainedModel(model, lambda: _data_of_model(folder, model, data))
     trained = open_run(find_run(name, out), data=data)
-    return TrainedModel(trained.model, trained.open_data)
+    return TrainedModel(trained.model, lambda: trained.data)
 
 
 def _data_of_model(folder: Path, model: VAE, place: str | None) -> Dataset:
@@ -280,7 +300,7 @@ def data_opener(
         try:
             return load_data(path, spec.data, place=data or "", trust=trust)
         except DataError as error:
-            hint = "" if data else "; if the data is elsewhere, name it with --data"
+            hint = "" if data else "; if the data is elsewhere, name it with --data PLACE"
             raise DataError(f"{error}{hint}") from None
 
     return open_data

@@ -23,6 +23,7 @@ from untwine.data.opening import load_dataset
 from untwine.errors import ParameterError, RunError
 from untwine.runs.directory import TrainedRun, is_finished, open_run, read_record, read_spec
 from untwine.runs.states import latest_state, list_states, save_state, state_step
+from untwine.runs.tracking import Tracking
 from untwine.spec import Run, build_model, plan, split_data
 from untwine.state import Row, State
 from untwine.tools.compute import limit_threads, pick_device
@@ -30,6 +31,7 @@ from untwine.tools.files import sha256, write_bytes
 from untwine.tools.process import lock_directory, stop_requested
 from untwine.tools.sealed import write_json
 from untwine.tools.terminal import warn
+from untwine.tools.threads import pick_threads
 from untwine.tools.trust import is_mine, mark_as_mine
 from untwine.tools.weights import pack_weights
 from untwine.train import Compile, OnRow, fit
@@ -45,19 +47,22 @@ def run(
     compile: Compile = "auto",
     checkpoint_every: int = 1000,
     on_row: OnRow | None = None,
+    track: str = "",
     quiet: bool = False,
 ) -> Path:
     """Train a run in its directory below `out`, or resume it; a finished run is skipped.
 
     A resumed run keeps the device, the threads and the compilation with which it was started, and
     ends with the weights and the history it would have had without the interruption. `on_row` is
-    called with every new row of the history.
+    called with every new row of the history. `track` names a tracker that gets every row and
+    pictures: tensorboard, wandb or mlflow.
 
     Returns:
         the run's directory
     """
     spec = resumable(spec, out)
     path = Path(out) / spec.directory
+    tracking = Tracking(track, spec, out) if track else None
     if is_finished(path):
         require_same(path, spec)
         adopt(path, spec)
@@ -73,7 +78,7 @@ def run(
         size = max_state_bytes(model)
         resume = latest_state(path / "states", warn, run=spec.hash, max_bytes=size)
         began = time.monotonic() - (resume[1].get("seconds", 0) if resume else 0)
-        with limit_threads(how["threads"]), mention_checkpoint(path):
+        with limit_threads(how["threads"]), mention_checkpoint(path), _closing(tracking):
             history = fit(
                 model,
                 data,
@@ -82,7 +87,7 @@ def run(
                 lr=spec.lr,
                 seed=spec.seed,
                 **{**asdict(spec.training), "validation": held_out or 0.0},
-                on_row=on_row,
+                on_row=_together(on_row, tracking),
                 device=how["device"],
                 compile=how["compile"],
                 resume=resume,
@@ -91,8 +96,32 @@ def run(
                 stop=stop,
                 quiet=quiet,
             )
+            if tracking:
+                tracking.write_pictures(model.eval(), data)
         finish_run(path, spec, model, history, time.monotonic() - began)
     return path
+
+
+def _together(on_row: OnRow | None, tracking: Tracking | None) -> OnRow | None:
+    """One function for the user's and the tracker's."""
+    if on_row is None or tracking is None:
+        return tracking.on_row if tracking else on_row
+
+    def both(row: Row) -> None:
+        tracking.on_row(row)
+        on_row(row)
+
+    return both
+
+
+@contextlib.contextmanager
+def _closing(tracking: Tracking | None) -> Iterator[None]:
+    """Close the tracker, however the training ends."""
+    try:
+        yield
+    finally:
+        if tracking:
+            tracking.close()
 
 
 def resumable(spec: Run, out: str | Path) -> Run:
@@ -121,6 +150,7 @@ def train_run(
     compile: Compile = "auto",
     checkpoint_every: int = 1000,
     on_row: OnRow | None = None,
+    track: str = "",
     quiet: bool = False,
     **numbers_and_settings: Any,
 ) -> TrainedRun:
@@ -137,7 +167,7 @@ def train_run(
     """
     spec = plan(model, data, **numbers_and_settings)
     options = {"device": device, "threads": threads, "compile": compile, "quiet": quiet}
-    path = run(spec, out, checkpoint_every=checkpoint_every, on_row=on_row, **options)
+    path = run(spec, out, checkpoint_every=checkpoint_every, on_row=on_row, track=track, **options)
     return open_run(path)
 
 
@@ -148,7 +178,7 @@ def prepare_or_resume(
     file = path / "run.json"
     asked = {
         "device": str(pick_device(device)),
-        "threads": threads or torch.get_num_threads(),
+        "threads": threads or pick_threads(model, spec.batch),
         "compile": compile,
     }
     if not os.path.lexists(file):
@@ -163,7 +193,7 @@ def prepare_or_resume(
     how = record["how"]
     if record["versions"] != versions():
         warn(f"{path} was started with {record['versions']}; rounding may differ from there")
-    if how != asked:
+    if how != asked | ({} if threads else {"threads": how["threads"]}):
         warn(f"{path} is resumed with the settings it was started with: {how}")
     try:
         pick_device(how["device"])

@@ -1,0 +1,201 @@
+"""Experiment trackers: TensorBoard, Weights & Biases and MLflow receive every row and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from untwine.data.dataset import Dataset
+from untwine.errors import UnknownNameError
+from untwine.records import is_image
+from untwine.schema import unknown_name
+from untwine.spec import Run
+from untwine.state import Row
+from untwine.tools.compute import seeded
+from untwine.tools.extras import needs_extra
+from untwine.tools.images import image_grid
+from untwine.tools.terminal import warn
+from untwine.vae import VAE
+
+Picture = NDArray[np.uint8]
+SAMPLE_ROWS, SAMPLE_COLUMNS = 4, 8
+TRAVERSAL_REACH, TRAVERSAL_STEPS = 2.5, 9
+
+
+class Tracker(Protocol):
+    """What a tracker does. It is opened with the first row, whose step it is given."""
+
+    def write_row(self, step: int, values: Row) -> object: ...
+
+    def write_picture(self, name: str, step: int, picture: Picture) -> object: ...
+
+    def close(self) -> object: ...
+
+
+class TensorBoard:
+    """Event files below `OUT/tensorboard`, a folder for each run."""
+
+    def __init__(self, spec: Run, out: Path, first_step: int) -> None:
+        from torch.utils.tensorboard.writer import SummaryWriter
+
+        folder = out / "tensorboard" / spec.directory
+        # A resumed run repeats the rows since its checkpoint; they replace those of before.
+        self.writer = SummaryWriter(str(folder), purge_step=first_step)
+
+    def write_row(self, step: int, values: Row) -> None:
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, step, new_style=True, double_precision=True)
+        self.writer.flush()
+
+    def write_picture(self, name: str, step: int, picture: Picture) -> None:
+        self.writer.add_image(name, picture, step, dataformats="HWC")
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class Wandb:
+    """A run of Weights & Biases in the project `untwine`, or that of WANDB_PROJECT."""
+
+    def __init__(self, spec: Run, out: Path, first_step: int) -> None:
+        import wandb  # pyright: ignore[reportMissingImports]
+
+        self.wandb = wandb
+        self.run = wandb.init(
+            project=wandb.Settings().project or "untwine",
+            id=spec.hash,
+            name=spec.directory,
+            config=spec.to_json(),
+            dir=str(out),
+            resume="allow",
+        )
+
+    def write_row(self, step: int, values: Row) -> None:
+        self.run.log(values, step=step)
+
+    def write_picture(self, name: str, step: int, picture: Picture) -> None:
+        self.run.log({name: self.wandb.Image(picture)}, step=step)
+
+    def close(self) -> None:
+        self.run.finish()
+
+
+class MLflow:
+    """A run of MLflow; by default in the database `OUT/mlflow.db`."""
+
+    def __init__(self, spec: Run, out: Path, first_step: int) -> None:
+        import os
+
+        import mlflow  # pyright: ignore[reportMissingImports]
+
+        place = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{out.resolve()}/mlflow.db"
+        self.client = mlflow.MlflowClient(tracking_uri=place)
+        known = self.client.get_experiment_by_name("untwine")
+        experiment = known.experiment_id if known else self.client.create_experiment("untwine")
+        same = self.client.search_runs([experiment], f"tags.untwine_hash = '{spec.hash}'")
+        if same:
+            self.id = same[0].info.run_id
+            return
+        tags = {"untwine_hash": spec.hash}
+        run = self.client.create_run(experiment, run_name=spec.directory, tags=tags)
+        self.id = run.info.run_id
+        for name, value in spec.to_json().items():
+            self.client.log_param(self.id, name, str(value)[:500])
+
+    def write_row(self, step: int, values: Row) -> None:
+        for name, value in values.items():
+            self.client.log_metric(self.id, name, value, step=step)
+
+    def write_picture(self, name: str, step: int, picture: Picture) -> None:
+        self.client.log_image(self.id, picture, f"{name}.png")
+
+    def close(self) -> None:
+        self.client.set_terminated(self.id)
+
+
+TRACKERS: dict[str, Callable[[Run, Path, int], Tracker]] = {
+    "tensorboard": TensorBoard,
+    "wandb": Wandb,
+    "mlflow": MLflow,
+}
+
+
+def check_tracker(name: str) -> None:
+    """Refuse a tracker that does not exist or whose library is missing."""
+    if name not in TRACKERS:
+        raise UnknownNameError(unknown_name("tracker", name, TRACKERS))
+    with needs_extra(name, f"--track {name}"):
+        if name == "tensorboard":
+            import tensorboard  # noqa: F401
+        elif name == "wandb":
+            import wandb  # noqa: F401  # pyright: ignore[reportMissingImports]
+        else:
+            import mlflow  # noqa: F401  # pyright: ignore[reportMissingImports]
+            import sqlalchemy  # noqa: F401
+
+
+class Tracking:
+    """One tracker of one run. Whatever it raises is a warning, and ends the tracking alone."""
+
+    def __init__(self, name: str, spec: Run, out: str | Path) -> None:
+        check_tracker(name)
+        self.name, self.spec, self.out = name, spec, Path(out)
+        self.tracker: Tracker | None = None
+        self.failed = False
+
+    def on_row(self, row: Row) -> None:
+        """Pass a row of the history on."""
+        step = int(row["step"])
+        values = {name: float(value) for name, value in row.items() if name != "step"}
+
+        def write() -> None:
+            if self.tracker is None:
+                self.tracker = TRACKERS[self.name](self.spec, self.out, step)
+            self.tracker.write_row(step, values)
+
+        self._attempt(write)
+
+    def write_pictures(self, model: VAE, data: Dataset) -> None:
+        """Pass on pictures of samples and traversals, for images."""
+        tracker = self.tracker
+        if tracker is None or not is_image(data.shape):
+            return
+        step = self.spec.steps
+
+        def write() -> None:
+            tracker.write_picture("samples", step, sample_picture(model))
+            tracker.write_picture("traversals", step, traversal_picture(model, data))
+
+        self._attempt(write)
+
+    def close(self) -> None:
+        if self.tracker is not None:
+            self._attempt(self.tracker.close)
+
+    def _attempt(self, action: Callable[[], Any]) -> None:
+        if self.failed:
+            return
+        try:
+            with seeded(0):
+                action()
+        except Exception as error:  # a tracker must not stop a training
+            self.failed = True
+            warn(f"{self.name} failed and gets no more rows: {type(error).__name__}: {error}")
+
+
+def sample_picture(model: VAE) -> Picture:
+    """A grid of samples from the model."""
+    images = model.sample(SAMPLE_ROWS * SAMPLE_COLUMNS, seed=0).cpu().numpy()
+    return image_grid(images.reshape(SAMPLE_ROWS, SAMPLE_COLUMNS, *images.shape[1:]))
+
+
+def traversal_picture(model: VAE, data: Dataset) -> Picture:
+    """A row for each latent, which moves from −2.5 to 2.5 in the code of the first example."""
+    start = data.take_repeatably([0])[0]
+    values = torch.linspace(-TRAVERSAL_REACH, TRAVERSAL_REACH, TRAVERSAL_STEPS)
+    return image_grid(model.traverse(start, values).cpu().numpy())
