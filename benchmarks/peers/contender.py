@@ -70,10 +70,13 @@ def main(library, model, *options):
     if "kept" in options:
         keep_memory()
     torch.set_num_threads(THREADS)
-    register_optimizer_step_post_hook(Turns(sys.stdout))
+    turns = Turns(sys.stdout)
+    register_optimizer_step_post_hook(turns)
     sys.stdout = sys.stderr  # what a trainer prints is no answer
     images = np.load(IMAGES)
     trainer = importlib.import_module(f"{library}_trainer")
+    if library == "untwine":
+        trainer.call_after_steps(turns)
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
         trainer.train(model, images)

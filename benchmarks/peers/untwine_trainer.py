@@ -3,6 +3,18 @@
 import network
 
 import untwine
+from untwine.optimisers import FusedAdam
+
+
+def call_after_steps(hook):
+    """Call a hook after every step of untwine's own Adam, which has no hooks of torch's."""
+    step = FusedAdam.step
+
+    def step_and_call(optimiser):
+        step(optimiser)
+        hook(optimiser)
+
+    FusedAdam.step = step_and_call
 
 
 def train(model, images):

@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from untwine.data.files import cache_directory
 from untwine.errors import DataError
 from untwine.estimators.classifier import ClassifierSpec, ImageArray, array_digest, remember
+from untwine.estimators.folding import FoldedNetwork, in_threads
 from untwine.tools.files import sha256, write_atomically
 from untwine.tools.progress import progress
 
@@ -157,8 +159,10 @@ def _interpolation(before: int, after: int) -> Tensor:
 
 
 @functools.cache
-def _inception() -> torch.jit.ScriptModule:
-    return torch.jit.load(read_weights(INCEPTION_WEIGHTS), map_location=fast_device()).eval()
+def _inception() -> Callable[[Tensor], Tensor]:
+    script = torch.jit.load(read_weights(INCEPTION_WEIGHTS), map_location=fast_device())
+    network = FoldedNetwork(script)
+    return network if fast_device().type == "cuda" else partial(in_threads, network)
 
 
 def fast_device() -> torch.device:

@@ -85,7 +85,7 @@ def class_shares(
             f"factor {factor} has {len(names)} levels among the images, too few or too rare to "
             "learn; choose another factor or more images"
         )
-    of_samples, of_data = _probabilities(real[rows], y[rows], (made, real[held]))
+    of_samples, of_data = class_probabilities(real[rows], y[rows], (made, real[held]))
     data = shares(of_data, certain)
     return {**shares(of_samples, certain), **{f"data_{k}": value for k, value in data.items()}}
 
@@ -99,10 +99,10 @@ def shares(p: Probabilities, certain: float) -> dict[str, float]:
     }
 
 
-def _probabilities(
+def class_probabilities(
     x: NDArray[np.float32], y: NDArray[np.int64], others: tuple[NDArray[np.float32], ...]
 ) -> list[Probabilities]:
-    """(M, L) for each of the other arrays, by a classifier of x (N, D) and y (N,)."""
+    """(M, L) for each of the other arrays, by a logistic classifier of x (N, D) and y (N,)."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 

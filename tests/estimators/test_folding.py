@@ -1,0 +1,43 @@
+"""A script with batch norms and its faster list of operations agree."""
+
+import torch
+from torch import nn
+
+from untwine.estimators.folding import FoldedNetwork, in_threads
+from untwine.tools.compute import limit_threads
+
+
+class Small(nn.Module):
+    """Branches, pools and norms, as a classifier of photographs has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 8, 3, 2, bias=False), nn.BatchNorm2d(8), nn.ReLU())
+        self.left = nn.Sequential(nn.Conv2d(8, 4, 1), nn.BatchNorm2d(4), nn.ReLU())
+        self.right = nn.Sequential(
+            nn.MaxPool2d(3, 1, 1), nn.Conv2d(8, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU()
+        )
+
+    def forward(self, x):
+        x = self.first(x)
+        x = torch.cat([self.left(x).contiguous(), self.right(x)], 1)
+        return nn.functional.avg_pool2d(x, 15).reshape(-1, 8)
+
+
+def test_the_folded_network_computes_the_same():
+    torch.manual_seed(0)
+    network = Small()
+    network(torch.rand(32, 3, 31, 31) * 3)  # statistics that are not those of the start
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.5, 2.0)
+            nn.init.normal_(module.bias)
+    script = torch.jit.script(network.eval())
+    images = torch.rand(5, 3, 31, 31)
+    with torch.inference_mode(), limit_threads(2):
+        expected = script(images)
+        folded = FoldedNetwork(script)
+        assert torch.allclose(folded(images), expected, rtol=1e-5, atol=1e-6)
+        assert torch.allclose(in_threads(folded, images), expected, rtol=1e-5, atol=1e-6)
+        assert in_threads(folded, images[:1]).shape == (1, 8)
+        assert torch.get_num_threads() == 2
