@@ -6,11 +6,12 @@ import pytest
 
 from untwine.errors import DataError, ParameterError, UnknownNameError
 from untwine.report.study import restrict_to_data, restrict_to_values, sections, write_study_report
-from untwine.study import statistics
-from untwine.study.file import Study
+from untwine.study import comparisons, inference, statistics
+from untwine.study.file import Study, read_study
 from untwine.study.folder import StudyFolder, make_folder, open_folder
 from untwine.study.published import import_published
 from untwine.study.selection import best_runs
+from untwine.study.summary import format_summary, summary_table
 from untwine.study.table import results_table
 
 FIVE = list(statistics.STANDARD_SCORES)
@@ -54,14 +55,70 @@ def test_variance_is_shared_between_model_parameter_and_seed():
 
 
 def test_paired_comparisons_find_the_better_model_and_no_more():
-    found = statistics.compare_pairs(table(), "mig").iloc[0]
+    found = comparisons.compare_pairs(table(), "mig").iloc[0]
     assert found["difference"] == pytest.approx(-0.5, abs=0.02) and found["p"] < 0.01
     assert found["low"] < found["difference"] < found["high"] and found["pairs"] == 8
-    assert statistics.compare_pairs(table(), "sap[svm]").iloc[0]["p"] > 0.01
+    assert comparisons.compare_pairs(table(), "sap[svm]").iloc[0]["p"] > 0.01
+
+
+def test_five_seeds_can_decide_and_intervals_agree_with_p():
+    five = table(seeds=5)
+    three = pd.concat([five, five[five["model"] == "b"].assign(model="c", mig=lambda t: t["mig"])])
+    three.loc[three["model"] == "c", "mig"] += np.random.default_rng(1).normal(0, 0.01, 20)
+    for score in ("mig", "sap[svm]"):
+        pairs = comparisons.compare_pairs(three, score)
+        excludes = (pairs["low"] > 0) | (pairs["high"] < 0)
+        assert (excludes == (pairs["p"] < 0.05)).all() and (
+            excludes == (pairs["better"] != "")
+        ).all()
+    pairs = comparisons.compare_pairs(three, "mig").set_index(["first", "second"])
+    assert pairs.loc[("a", "b"), "better"] == "b" and pairs.loc[("b", "c"), "better"] == ""
+    assert (comparisons.compare_pairs(five, "reconstruction.squared_error")["better"] == "").all()
+
+
+@pytest.mark.parametrize("tests", [1, 3, 10])
+def test_intervals_at_the_levels_of_holm_exclude_zero_where_it_rejects(tests):
+    rng = np.random.default_rng(tests)
+    for _ in range(50):
+        values = rng.normal(rng.uniform(0, 1.5, (tests, 1)), 1, (tests, 6))
+        p = np.array([inference.p_value(row) for row in values])
+        for row, level, corrected in zip(
+            values, inference.holm_levels(p), inference.holm(p), strict=True
+        ):
+            low, high = inference.interval(row, 1 - level)
+            assert (low > 0 or high < 0) == (corrected < 0.05)
+
+
+def test_the_plan_says_what_the_study_will_show():
+    study = read_study("constrained-vaes", "laptop")
+    sentence = comparisons.power_sentence(study)
+    assert sentence.startswith("6 models, compared in 15 pairs: 3 seeds will show differences of")
+    assert inference.power(inference.visible_effect(7, 0.01), 7, 0.01) == pytest.approx(0.9)
+
+
+def test_the_table_of_a_paper_marks_the_best_and_its_ties():
+    found = summary_table(table(seeds=5), ["mig", "sap[svm]"])
+    row = found[(found["data"] == "x") & (found["score"] == "mig")].set_index("setting")
+    values = table(seeds=5).query("data == 'x' and setting == 'b beta=2'")["mig"]
+    assert row.loc["b beta=2", "rank"] == "best" and (row["rank"] == "best").sum() == 1
+    assert row.loc["b beta=2", "sd"] == pytest.approx(values.std()) and (row["n"] == 5).all()
+    assert (found[found["score"] == "sap[svm]"]["rank"] == "tied").any()
+    latex = format_summary(found, "latex")
+    assert latex.count(r"\\") == 9 and latex.count(r"\textbf{") == 4 and r"$\pm$" in latex
+    lines = format_summary(found, "markdown").splitlines()
+    assert (
+        lines[0] == "| data | setting | n | MIG | SAP [svm] |"
+        and sum("**" in x for x in lines) >= 2
+    )
+    assert format_summary(found, "csv").splitlines()[0].endswith("mean,sd,n,low,high,p,rank")
+    with pytest.raises(ParameterError, match="by setting or model"):
+        summary_table(table(), by="seed")
+    with pytest.raises(UnknownNameError, match="did you mean 'mig'"):
+        statistics.check_scores(table(), ["mog"])
 
 
 def test_holm_is_monotone_and_never_above_one():
-    assert statistics.holm(np.array([0.5, 0.9, 0.01])).tolist() == [1.0, 1.0, pytest.approx(0.03)]
+    assert comparisons.holm(np.array([0.5, 0.9, 0.01])).tolist() == [1.0, 1.0, pytest.approx(0.03)]
 
 
 def test_intervals_cover_the_mean_and_shrink_with_more_values():
@@ -79,23 +136,23 @@ def test_coverage_of_the_interval_is_near_its_promise():
     assert 0.88 < np.mean(hit) < 0.99
 
 
-def test_recommendations_name_the_best_setting_with_its_chance():
-    found = statistics.recommendations(table(), ["mig", "sap[svm]"])
+def test_recommendations_name_the_best_setting_and_its_ties():
+    found = comparisons.recommendations(table(), ["mig", "sap[svm]"])
     clear = found[(found["score"] == "mig")]
-    assert set(clear["setting"]) == {"b beta=2"} and (clear["chance"] > 0.99).all()
-    assert (found[found["score"] == "sap[svm]"]["chance"] < 0.95).any()
+    assert set(clear["setting"]) == {"b beta=2"} and (clear["tied"] == 0).all()
+    assert (found[found["score"] == "sap[svm]"]["tied"] > 0).any()
 
 
 def test_recommendations_of_errors_are_the_lowest():
-    found = statistics.recommendations(table(), ["reconstruction.squared_error"])
+    found = comparisons.recommendations(table(), ["reconstruction.squared_error"])
     assert all("beta=1" in setting and "beta=2" not in setting for setting in found["setting"])
     for score in ("reconstruction loss", "kl", "fid"):
         assert not statistics.higher_is_better(score)
 
 
 def test_settings_that_are_equal_have_no_winner():
-    found = statistics.recommendations(table().assign(mig=0.5), ["mig"])
-    assert set(found["setting"]) == {"all are equal"} and found["chance"].isna().all()
+    found = comparisons.recommendations(table().assign(mig=0.5), ["mig"])
+    assert set(found["setting"]) == {"all are equal"} and found["tied"].isna().all()
 
 
 def test_one_seed_tells_no_uncertainty():
@@ -103,7 +160,8 @@ def test_one_seed_tells_no_uncertainty():
     found = {section.name: section for section in sections(table(seeds=1), None)}
     assert "One seed" in found["recommendations"].sentence
     assert found["recommendations"].rows[0][3].endswith("[–]")
-    assert found["recommendations"].rows[0][4] == "–"
+    assert found["recommendations"].rows[0][5] == "–"
+    assert "one seed" in found["learned"].points[0]
     assert "One seed" in found["variance"].sentence and "One seed" in found["by-seed"].sentence
 
 
@@ -176,7 +234,7 @@ def test_the_report_draws_every_figure_and_says_what_it_shows(tmp_path):
     ):
         assert (page.parent / "figures" / f"{name}.svg").stat().st_size > 1000
         assert f'id="{name}"' in text
-    assert "b in mig" in text and "64 runs" in text
+    assert "b in MIG" in text and "64 runs" in text
     assert "<script" not in text and 'src="' not in text and "<link" not in text
 
 

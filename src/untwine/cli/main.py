@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import os
 import sys
 from typing import Annotated, Any
 
@@ -85,8 +86,13 @@ app.command()(files.check)
 app.command()(files.trust)
 
 
+SPIN_COUNT = "10000"
+"""Turns that a waiting thread of torch spins; its default of 300,000 is slow on a busy machine."""
+
+
 def main() -> None:
     """Run the command; errors are one sentence and a non-zero exit."""
+    os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)  # read when torch is loaded
     if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding that lacks a character is no error
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -178,14 +178,22 @@ def _example_names(data: "Dataset", index: list[int]) -> list[str]:
 def export(
     run: Annotated[str, typer.Argument(help="A run, or a part of its name.")],
     folder: Annotated[Path, typer.Argument(help="Folder to write the model to.")],
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="Also write encoder.onnx and decoder.onnx.")
+    ] = False,
     out: Runs = Path("runs"),
 ) -> None:
     """Write a run's model to a folder that untwine.load reads on any machine, without data.
 
     \b
-    Example:
+    Examples:
       untwine export beta-tcvae ./model
+      untwine export beta-tcvae ./model --onnx
     """
     from untwine.runs.directory import open_trained
 
-    show_path(open_trained(run, out).model.save(folder))
+    model = open_trained(run, out).model
+    path = model.save(folder)
+    if onnx:
+        model.export_onnx(path)
+    show_path(path)

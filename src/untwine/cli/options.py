@@ -20,6 +20,7 @@ RunName = Annotated[str, typer.Argument(help="A run directory, or a part of its 
 ModelName = Annotated[str, typer.Argument(help="A model, or several: jigsaw+beta-tcvae.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto (best available).")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress output.")]
+Track = Annotated[str, typer.Option(help="Send rows and pictures to tensorboard, wandb or mlflow.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set a parameter; repeatable."),
@@ -29,7 +30,7 @@ Metrics = Annotated[
     typer.Option("--metrics", help="Names separated by commas, or all; the quick ones by default."),
 ]
 DataPlace = Annotated[
-    str, typer.Option("--data", metavar="PLACE", help="Where the run's data is, if elsewhere.")
+    str, typer.Option("--data", metavar="PLACE", help="Where the run's data is, or other data.")
 ]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Open files and downloads that a received run names.")

@@ -63,6 +63,7 @@ def evaluate(
       untwine evaluate beta-tcvae
       untwine evaluate beta-tcvae --metrics all
       untwine evaluate runs/beta-tcvae-sprites-3f2a --metrics mig,sap[svm] --set bins=30
+      untwine evaluate vae-photos --data /new/place/photos
     """
     from untwine.runs.directory import find_run
     from untwine.scoring.scores import evaluate_run

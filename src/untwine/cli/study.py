@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from untwine.cli.options import Command, Device, Quiet, Studies
-from untwine.errors import UntwineError
+from untwine.cli.options import Command, Device, Quiet, Studies, Track
+from untwine.errors import ParameterError, UntwineError
 from untwine.tools.terminal import printable, say, show_path, show_table
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def plan(
     Example:
       untwine study plan constrained-vaes --scale laptop
     """
+    from untwine.study.comparisons import power_sentence
     from untwine.study.estimate import estimate as estimate_cost
     from untwine.study.file import read_study
     from untwine.study.table import describe_run, varying_numbers
@@ -75,6 +76,8 @@ def plan(
         seeds[setting] = seeds.get(setting, 0) + 1
     show_table(["setting", "data", "seeds"], [[*key, str(count)] for key, count in seeds.items()])
     say(f"{len(study.runs):,} runs, scored with {', '.join(study.metrics) or 'nothing'}")
+    if sentence := power_sentence(study):
+        say(sentence)
     if estimate:
         cost = estimate_cost(study)
         say(
@@ -107,6 +110,7 @@ def run(
     checkpoint_every: Annotated[
         int, typer.Option(min=1, help="Steps between two checkpoints.")
     ] = 1000,
+    track: Track = "",
     out: Studies = Path("studies"),
     quiet: Quiet = False,
 ) -> None:
@@ -138,6 +142,7 @@ def run(
             retries=retries,
             device=device,
             checkpoint_every=checkpoint_every,
+            track=track,
             quiet=quiet,
         )
     except KeyboardInterrupt:
@@ -196,12 +201,47 @@ def results(
     if parquet is not None:
         write_parquet(table, parquet)
     if csv is None and parquet is None:
-        numbers = table.drop(columns=["run", "seed", "value", "model"], errors="ignore")
-        means = numbers.groupby(["setting", "data"], sort=False).mean(numeric_only=True)
-        means = means.reset_index()
+        from untwine.study.statistics import score_columns
+
+        scores = ["seconds", *score_columns(table)]
+        means = table.groupby(["setting", "data"], sort=False)[scores].mean().reset_index()
         rows = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in r] for r in means.values]
         show_table(list(means.columns), rows)
-        say("means over seeds; --csv or --parquet writes every run")
+        say("means over seeds; --csv or --parquet writes every run with its parameters")
+
+
+@app.command()
+def table(
+    study: Name,
+    csv: Annotated[bool, typer.Option("--csv", help="CSV, a row for each mean.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="A LaTeX tabular (booktabs).")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown, the default.")] = False,
+    by: Annotated[str, typer.Option(help="setting or model.")] = "setting",
+    metrics: Annotated[
+        str, typer.Option(help="Scores to show, separated by commas; by default all.")
+    ] = "",
+    out: Studies = Path("studies"),
+) -> None:
+    """Print mean ± standard deviation of every score, the best marked.
+
+    The best mean is bold. † marks means that are not significantly worse: compared seed by seed
+    with Student's test, corrected by Holm. The CSV has intervals and p values, too.
+
+    \b
+    Examples:
+      untwine study table constrained-vaes-laptop --latex > table.tex
+      untwine study table constrained-vaes-laptop --csv --metrics mig,udr
+    """
+    from untwine.study.statistics import check_scores
+    from untwine.study.summary import Form, format_summary, summary_table
+    from untwine.study.table import results_table
+
+    if csv + latex + markdown > 1:
+        raise ParameterError("choose one of --csv, --latex and --markdown")
+    form: Form = "csv" if csv else "latex" if latex else "markdown"
+    runs = results_table(open_study(study, out))
+    summary = summary_table(runs, check_scores(runs, metrics.split(",")), by=by)
+    print(printable(format_summary(summary, form, by=by), keep="\n"), end="")
 
 
 @app.command()

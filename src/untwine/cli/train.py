@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from untwine.cli.options import Device, ModelName, Quiet, Runs, Settings
+from untwine.cli.options import Device, ModelName, Quiet, Runs, Settings, Track
 from untwine.tools.terminal import say, show_path, show_table
 
 
@@ -50,7 +50,10 @@ def train(
     out: Runs = Path("runs"),
     device: Device = "auto",
     threads: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="CPU threads; all by default.")
+        int | None,
+        typer.Option(
+            min=1, max=1024, help="CPU threads; all by default, 1 for small dense networks."
+        ),
     ] = None,
     compile: Annotated[
         Literal["auto", "yes", "no"],
@@ -59,6 +62,7 @@ def train(
     checkpoint_every: Annotated[
         int, typer.Option(min=1, help="Steps between two checkpoints.")
     ] = 1000,
+    track: Track = "",
     quiet: Quiet = False,
 ) -> None:
     """Train a model in a new run directory.
@@ -118,6 +122,7 @@ def train(
             threads=threads,
             compile=compile,
             checkpoint_every=checkpoint_every,
+            track=track,
             quiet=quiet,
         )
     except KeyboardInterrupt:

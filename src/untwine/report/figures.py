@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from untwine.study import statistics
-from untwine.study.statistics import Table, higher_is_better
-from untwine.tools.figures import panels
+from untwine.study.comparisons import compare_pairs
+from untwine.study.statistics import Table
+from untwine.study.titles import model_title, score_title, setting_title
+from untwine.tools.figures import INK, PAPER, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,24 +20,42 @@ if TYPE_CHECKING:
 
 PUBLISHED_COLOUR = "#c8ccd4"
 MAX_VECTOR_DOTS = 500  # more dots are rasterised
+TITLE_WIDTH = 30  # letters of a line of a panel's title
+MAX_LEGEND_COLUMNS = 4
 
 
-def by_model(table: Table, scores: Sequence[str], published: Table | None) -> Figure:
-    """Box plots of each score by model, means as dots; published runs in grey."""
+def by_model(
+    table: Table, scores: Sequence[str], published: Table | None, behind: str = "published"
+) -> Figure:
+    """Box plots of each score by model, means as dots; published runs in grey, named `behind`."""
+    from matplotlib.patches import Patch
+
     figure, axes = panels(len(scores))
     models = list(dict.fromkeys(table["model"]))
+    shown = [] if published is None else [score for score in scores if score in published]
     for axis, score in zip(axes, scores, strict=True):
-        if published is not None and score in published:
-            _boxes(
-                axis,
-                [published[published["model"] == m][score] for m in models],
-                PUBLISHED_COLOUR,
-                0.8,
-            )
+        if published is not None and score in shown:
+            theirs = [published[published["model"] == m][score] for m in models]
+            _boxes(axis, theirs, PUBLISHED_COLOUR, 0.8)
         _boxes(axis, [table[table["model"] == m][score] for m in models], "C0", 0.45)
-        axis.set_title(score)
-        axis.set_xticks(range(len(models)), models, rotation=35, ha="right")
+        _title(axis, score)
+        axis.set_xticks(range(len(models)), list(map(model_title, models)), rotation=35, ha="right")
+    if shown:
+        kinds = (("C0", "ours"), (PUBLISHED_COLOUR, behind))
+        patches = [Patch(color=colour, alpha=0.55, label=text) for colour, text in kinds]
+        figure.legend(handles=patches, loc="outside lower center", ncols=2, frameon=False)
     return figure
+
+
+def _title(axis: Axes, score: str) -> None:
+    axis.set_title(fill(score_title(score), TITLE_WIDTH))
+
+
+def _legend(figure: Figure, axis: Axes) -> None:
+    """A legend of the lines of one panel, below all panels."""
+    handles, labels = axis.get_legend_handles_labels()
+    columns = min(MAX_LEGEND_COLUMNS, len(labels))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def _boxes(axis: Axes, values: list[Any], colour: str, width: float) -> None:
@@ -53,10 +74,10 @@ def _boxes(axis: Axes, values: list[Any], colour: str, width: float) -> None:
         meanprops={
             "marker": "o",
             "markersize": 4,
-            "markerfacecolor": "white",
-            "markeredgecolor": "black",
+            "markerfacecolor": PAPER,
+            "markeredgecolor": INK,
         },
-        medianprops={"color": "black"},
+        medianprops={"color": INK},
     )
     for box in plot["boxes"]:
         box.set(facecolor=colour, alpha=0.55, edgecolor=colour)
@@ -65,29 +86,24 @@ def _boxes(axis: Axes, values: list[Any], colour: str, width: float) -> None:
 def by_data(table: Table, scores: Sequence[str]) -> Figure:
     """The mean of the scores by dataset and model, as a heat map."""
     grid = statistics.mean_by_dataset(table, scores).dropna(how="all")
-    figure, (axis,) = panels(1, width=9, height=0.35 * len(grid) + 1)
-    _heat(axis, grid, "{:.3f}")
+    figure, (axis,) = panels(1, width=2.5 + 0.8 * grid.shape[1], height=0.35 * len(grid) + 1)
+    _heat(axis, grid.rename(columns=model_title), "{:.3f}", "YlGnBu")
     return figure
 
 
-def _heat(axis: Axes, grid: Table, form: str, low: Any = None, high: Any = None) -> None:
+def _heat(axis: Axes, grid: Table, form: str, colours: str, reach: float | None = None) -> None:
     values = grid.to_numpy(float)
-    image = axis.imshow(values, cmap="YlGnBu", aspect="auto", vmin=low, vmax=high)
+    image = axis.imshow(values, cmap=colours, aspect="auto", vmin=reach and -reach, vmax=reach)
     axis.set_xticks(range(grid.shape[1]), list(map(str, grid.columns)), rotation=35, ha="right")
     axis.set_yticks(range(grid.shape[0]), list(map(str, grid.index)))
     axis.spines[:].set_visible(False)
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            dark = float(np.asarray(image.norm(value))) > 0.55
-            axis.text(
-                column,
-                row,
-                form.format(value),
-                ha="center",
-                va="center",
-                color="white" if dark else "black",
-                fontsize=8,
-            )
+            red, green, blue, _ = image.cmap(image.norm(value))
+            dark = 0.3 * red + 0.59 * green + 0.11 * blue < 0.5
+            colour = "white" if dark else "black"
+            text = form.format(value).replace("-", "−")
+            axis.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
 
 
 def by_value(table: Table, score: str, published: Table | None) -> Figure | None:
@@ -105,18 +121,25 @@ def by_value(table: Table, score: str, published: Table | None) -> Figure | None
                 published[published["model"] == model],
                 score,
                 PUBLISHED_COLOUR,
-                "published",
+                "published, all values",
                 {},
             )
         for data, group in ours.groupby("data", sort=False):
             curve(axis, group, score, None, str(data), positions)
         if score in statistics.ERRORS and table[score].max() > 5 * table[score].min() > 0:
             axis.set_yscale("log")
-        axis.set_title(str(model))
-        axis.set_ylabel(score)
+        axis.set_title(model_title(str(model)))
+        if not positions and (name := _parameter(ours)):
+            axis.set_xlabel(name)
+    axes[0].set_ylabel(score_title(score))
     if table["data"].nunique() > 1 or published is not None:
-        axes[0].legend(fontsize=7, frameon=False)
+        _legend(figure, axes[0])
     return figure
+
+
+def _parameter(group: Table) -> str:
+    """The name of the number in which the settings of a model differ."""
+    return str(group["setting"].iloc[0]).partition(" ")[2].partition("=")[0]
 
 
 def _label_settings(axis: Axes, group: Table) -> dict[str, int]:
@@ -156,7 +179,7 @@ def curve(
 def by_seed(table: Table, scores: Sequence[str]) -> Figure:
     """Every run of every setting, which shows the spread between seeds."""
     settings = list(dict.fromkeys(table["setting"]))
-    height = max(2.5, 0.22 * len(settings) + 0.8)
+    height = max(1.6, 0.22 * len(settings) + 0.9)
     figure, axes = panels(len(scores), width=3.6, height=height)
     for panel, (axis, score) in enumerate(zip(axes, scores, strict=True)):
         for colour, (data, group) in enumerate(table.groupby("data", sort=False)):
@@ -172,21 +195,27 @@ def by_seed(table: Table, scores: Sequence[str]) -> Figure:
                 label=str(data),
             )
         means = table.groupby("setting", sort=False)[score].mean()
-        axis.plot(means, [settings.index(s) for s in means.index], "|", color="black", ms=9)
-        names = settings if panel % 3 == 0 else [""] * len(settings)
-        axis.set_yticks(range(len(settings)), names, fontsize=7)
-        axis.invert_yaxis()
-        axis.set_title(score)
+        axis.plot(means, [settings.index(s) for s in means.index], "|", color=INK, ms=9)
+        names = list(map(setting_title, settings)) if panel % 3 == 0 else [""] * len(settings)
+        _rows(axis, names)
+        _title(axis, score)
     if table["data"].nunique() > 1:
-        axes[0].legend(fontsize=7, frameon=False)
+        _legend(figure, axes[0])
     return figure
+
+
+def _rows(axis: Axes, names: Sequence[str]) -> None:
+    """Label the rows of a chart from the top, with room above and below."""
+    axis.set_yticks(range(len(names)), list(names), fontsize=7)
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.locator_params(axis="x", nbins=4)
 
 
 def correlation(table: Table, scores: Sequence[str]) -> Figure:
     """Spearman's rank correlation between scores over runs."""
-    size = max(3.5, 0.75 * len(scores) + 1.5)
-    figure, (axis,) = panels(1, width=size + 1, height=size)
-    _heat(axis, statistics.rank_correlation(table, scores), "{:.2f}", -1, 1)
+    grid = statistics.rank_correlation(table, scores).rename(index=score_title, columns=score_title)
+    figure, (axis,) = panels(1, width=2.4 + 0.6 * len(scores), height=1.3 + 0.36 * len(scores))
+    _heat(axis, grid, "{:.2f}", "RdBu", 1)
     return figure
 
 
@@ -199,27 +228,31 @@ def shares(table: Table, scores: Sequence[str]) -> Figure:
         width = np.array([share.get(part, 0.0) for share in explained])
         axis.barh(range(len(scores)), width, left=left, color=colour, label=part)
         left += width
-    axis.set_yticks(range(len(scores)), list(scores))
-    axis.invert_yaxis()
+    _rows(axis, list(map(score_title, scores)))
     axis.set_xlim(0, 1)
-    axis.legend(ncols=3, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.25))
+    axis.set_xlabel("share of the variance")
+    _legend(figure, axis)
     return figure
 
 
-def comparisons(table: Table, score: str) -> Figure | None:
-    """The difference between every two models with its interval; significant ones are filled."""
-    pairs = statistics.compare_pairs(table, score)
-    if not len(pairs):
+def comparisons(table: Table, scores: Sequence[str]) -> Figure | None:
+    """The difference between every two models with its interval; decided ones are filled."""
+    compared = {s: pairs for s in scores if len(pairs := compare_pairs(table, s))}
+    if not compared:
         return None
-    figure, (axis,) = panels(1, width=7, height=0.3 * len(pairs) + 1)
-    for position, row in enumerate(pairs.itertuples()):
-        significant = row.p < 0.05
-        axis.plot([row.low, row.high], [position, position], color="C0")
-        axis.plot(row.difference, position, "o", color="C0", mfc="C0" if significant else "white")
-    axis.axvline(0, color="black", linewidth=0.8)
-    axis.set_yticks(range(len(pairs)), [f"{r.first} − {r.second}" for r in pairs.itertuples()])
-    axis.invert_yaxis()
-    axis.set_xlabel(f"difference in {score}")
+    most = max(map(len, compared.values()))
+    figure, axes = panels(len(compared), width=3.8, height=max(1.5, 0.26 * most + 1))
+    named: list[str] = []  # rows of the first panel of a row of panels
+    for panel, (axis, (score, pairs)) in enumerate(zip(axes, compared.items(), strict=True)):
+        for position, row in enumerate(pairs.itertuples()):
+            axis.plot([row.low, row.high], [position, position], color="C0")
+            axis.plot(row.difference, position, "o", color="C0", mfc="C0" if row.better else PAPER)
+        axis.axvline(0, color=INK, linewidth=0.8)
+        names = [f"{model_title(r.first)} − {model_title(r.second)}" for r in pairs.itertuples()]
+        named = names if panel % 3 == 0 else named
+        _rows(axis, names if panel % 3 == 0 or names != named else [""] * len(names))
+        _title(axis, score)
+        axis.set_xlabel("difference")
     return figure
 
 
@@ -236,16 +269,12 @@ def trade_off(table: Table, error: str, scores: Sequence[str]) -> Figure:
                 alpha=0.6,
                 color=f"C{colour}",
                 rasterized=len(group) > MAX_VECTOR_DOTS,
-                label=str(model),
+                label=model_title(str(model)),
             )
         if table[error].max() > 5 * table[error].min() > 0:
             axis.set_xscale("log")
-        axis.set_xlabel(error)
-        axis.set_title(score)
-    axes[0].legend(fontsize=7, frameon=False)
+        axis.set_xlabel(score_title(error))
+        axis.locator_params(axis="y", nbins=5)
+        _title(axis, score)
+    _legend(figure, axes[0])
     return figure
-
-
-def better(score: str) -> str:
-    """Which way a score is good."""
-    return "higher is better" if higher_is_better(score) else "lower is better"

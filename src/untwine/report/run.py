@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from untwine.latents import code_layout, sample_examples
+from untwine.latents import code_layout, sample_examples, summarise_latents
 from untwine.registry import metrics as metric_registry
 from untwine.registry import models
 from untwine.runs.describe import data_label, spec_rows, train_command
@@ -29,8 +29,10 @@ from untwine.scoring.scores import (
     evaluate_representation,
     examples_of_scores,
     represent_run,
+    score_metrics,
     value_title,
 )
+from untwine.spec import Settings
 from untwine.tools.compute import seeded
 from untwine.tools.deprecated import renamed_keywords
 from untwine.tools.files import write_bytes
@@ -86,7 +88,8 @@ def write_report(
             seconds.
         n_examples: number of examples to score on; by default the number of the stored scores.
         quiet: hide progress bars.
-        data: where the run's data is, if elsewhere, as for `open_run`.
+        data: where the run's data is, if elsewhere, or other data, as for `open_run`. Scores on
+            other data are not stored.
         trust: open what a received run names, as for `open_run`.
 
     Returns:
@@ -100,6 +103,8 @@ def write_report(
     )
     scores = score_rows(
         evaluate_representation(trained.path, representation, metrics, with_stored=metrics is None)
+        if trained.has_own_data
+        else score_metrics(representation, metrics, Settings({}))
     )
     factors = trained.data.factors
     shares, names = np.zeros((len(statistics.nats), 0)), ()
@@ -107,12 +112,13 @@ def write_report(
         shares = factor_shares(statistics.codes, factors.levels_at(sample_examples(trained.data)))
         names = factors.names
     parts = code_layout(trained.model).parts
-    latents = describe_latents(statistics, parts, shares, names)
+    latents = describe_latents(summarise_latents(statistics), parts, shares, names)
     is_image = len(trained.data.shape) == 3
     html = render(
         "report.html",
         title=" + ".join(models[part.name].title for part in trained.spec.model),
         data=data_label(trained.spec),
+        other_data="" if trained.has_own_data else str(data),
         unit="pixel" if is_image else "number",
         spec=trained.spec,
         parameters=spec_rows(trained.spec),
@@ -183,7 +189,7 @@ def _grid_url(images: ImageArray) -> str:
 
 def loss_curves(trained: TrainedRun) -> str:
     """The terms of the loss during training, as SVG; without constants of their estimators."""
-    rows = [trained.model.objective.without_constants(row) for row in trained.history]
+    rows = trained.shown_history()
     names = [name for name in rows[0] if name != "step"]
     lines: dict[str, Sequence[float]] = {
         name.replace("_", " "): [row[name] for row in rows] for name in names

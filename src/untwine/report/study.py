@@ -9,16 +9,20 @@ import numpy as np
 
 from untwine.errors import DataError
 from untwine.report import figures
+from untwine.report.learned import not_finished, what_was_learned
 from untwine.study import statistics
+from untwine.study.comparisons import compare_pairs, recommendations
 from untwine.study.folder import StudyFolder, as_folder
-from untwine.study.inference import CONFIDENCE
 from untwine.study.statistics import Table, higher_is_better, number
+from untwine.study.summary import CAPTION, cells, decimals, summary_table
 from untwine.study.table import results_table
+from untwine.study.titles import explain_scores, model_title, score_title, setting_title
 from untwine.tools.figures import STYLE
 from untwine.tools.files import write_bytes
 from untwine.tools.pages import Section, render, save_figures
 
 ONE_SEED = "One seed only, so uncertainty cannot be estimated."
+MAX_OPEN_ROWS = 15  # of the table of comparisons, before it is folded
 
 
 def write_study_report(
@@ -53,6 +57,8 @@ def write_study_report(
         models=table["model"].nunique(),
         datasets=list(map(str, table["data"].unique())),
         seeds=table["seed"].nunique(),
+        abbreviations=explain_scores(statistics.reported_scores(table)),
+        unfinished=not_finished(folder),
         published=published_name(published, published_runs),
         sections=saved,
     )
@@ -96,21 +102,16 @@ def restrict_to_values(published: Table, table: Table) -> Table:
 
 def sections(table: Table, published: Table | None) -> Iterator[Section]:
     """The sections of the report, most important first."""
-    scores = statistics.standard_scores(table)
+    scores = statistics.reported_scores(table)
     if not scores:
         raise DataError("no score differs between the runs, so there is nothing to report")
+    yield what_was_learned(table, scores)
     yield best_settings(table, scores)
-    yield Section(
-        "by-model",
-        "Scores by model",
-        _leaders(table, scores),
-        figures.by_model(
-            table, scores, None if published is None else restrict_to_values(published, table)
-        ),
-    )
-    yield model_table(table, scores)
+    yield _by_model(table, scores, published)
+    yield score_table(table, scores)
+    labelled = statistics.standard_scores(table) or scores
     if table["data"].nunique() > 1:
-        yield by_data(table, scores)
+        yield by_data(table, labelled)
     yield from _by_value(table, scores, published)
     yield Section(
         "by-seed",
@@ -123,54 +124,83 @@ def sections(table: Table, published: Table | None) -> Iterator[Section]:
 
 def best_settings(table: Table, scores: list[str]) -> Section:
     """The table of recommendations, with their certainty."""
-    best = statistics.recommendations(table, scores)
+    best = recommendations(table, scores)
+    digits = {s: decimals(g.rename(columns={"std": "sd"})) for s, g in best.groupby("score")}
     rows = tuple(
         (
             str(r.data),
-            str(r.score),
-            str(r.setting),
-            f"{r.mean:.3f} [{r.low:.3f}, {r.high:.3f}]" if r.runs > 1 else f"{r.mean:.3f} [–]",
-            f"{100 * r.chance:.0f} %" if r.chance == r.chance else "–",
+            score_title(r.score),
+            " or ".join(map(setting_title, str(r.setting).split(" or "))),
+            _with_deviation(r, digits[r.score]),
+            str(r.runs),
+            _tied(r),
         )
         for r in best.itertuples()
     )
+    header = ("data", "score", "best setting", "mean ± sd [95 % interval]", "n")
     return Section(
         "recommendations",
         "What to use",
-        f"The setting with the best mean for each score, the 95 % interval of that mean, and how "
-        f"often it stays best when seeds are resampled. {_certainty(best)}",
-        header=("data", "score", "best setting", "mean", "stays best"),
+        "The setting with the best mean for each score, and the settings that are not "
+        "significantly worse: compared seed by seed, with Student's test corrected by Holm. "
+        f"{_certainty(best)}",
+        header=(*header, "not significantly worse"),
         rows=rows,
     )
 
 
-def _certainty(recommendations: Table) -> str:
+def _with_deviation(row: Table, digits: int) -> str:
+    if row.runs < 2:
+        return f"{row.mean:.{digits}f} [–]"
+    bounds = f"{row.low:.{digits}f}, {row.high:.{digits}f}"
+    return f"{row.mean:.{digits}f} ± {row.std:.{digits}f} [{bounds}]"
+
+
+def _tied(row: Table) -> str:
+    """The settings that may be as good; long lists are counted."""
+    if row.tied != row.tied:
+        return "–"
+    names = list(map(setting_title, row.others))
+    return ", ".join(names) if len(names) <= 2 else f"{', '.join(names[:2])}, {len(names) - 2} more"
+
+
+def _certainty(best: Table) -> str:
     """A sentence on how many recommendations are certain."""
-    chance = recommendations["chance"].dropna()
-    if not len(chance):
+    tied = best["tied"].dropna()
+    if not len(tied):
         some = "Some settings have only one seed, so the certainty of the choices is unknown."
-        return ONE_SEED if recommendations["runs"].max() < 2 else some
-    certain = int((chance >= CONFIDENCE).sum())
-    if certain == len(recommendations):
+        return ONE_SEED if best["runs"].max() < 2 else some
+    certain = int((tied == 0).sum())
+    if certain == len(best):
         return "All choices are certain at 95 %."
-    return (
-        f"{certain} of {len(recommendations)} choices are certain at 95 %; the others need more "
-        "seeds."
-    )
+    return f"{certain} of {len(best)} choices are certain at 95 %; the others need more seeds."
 
 
-def model_table(table: Table, scores: list[str]) -> Section:
-    """The table of means and medians by model."""
-    summary = statistics.summary(table, ["model"], scores)
-    models = list(dict.fromkeys(table["model"]))
-    cells = {(r.model, r.score): f"{r.mean:.3f}/{r.median:.3f}" for r in summary.itertuples()}
-    rows = tuple((m, *(cells.get((m, s), "") for s in scores)) for m in models)
+def _by_model(table: Table, scores: list[str], published: Table | None) -> Section:
+    behind, sentence = "", ""
+    if published is not None:
+        matching = restrict_to_values(published, table)
+        same = len(matching) < len(published)
+        behind = f"published, {'at our parameter values' if same else 'all parameter values'}"
+        published = matching
+        sentence = (
+            " Grey boxes are published runs, at the parameter values of ours where they have them "
+            "and at all of theirs otherwise."
+        )
+    figure = figures.by_model(table, scores, published, behind)
+    return Section("by-model", "Scores by model", _leaders(table, scores) + sentence, figure)
+
+
+def score_table(table: Table, scores: list[str]) -> Section:
+    """The table of means and deviations by setting, as `untwine study table` writes it."""
+    header, rows, best = cells(summary_table(table, scores), "setting")
     return Section(
-        "by-model-table",
-        "Mean and median by model",
-        "Over all settings, datasets and seeds of a model.",
-        header=("model", *scores),
-        rows=rows,
+        "table",
+        "Scores by setting",
+        f"{CAPTION} `untwine study table` writes it as CSV, Markdown or LaTeX.",
+        header=tuple(header),
+        rows=tuple(map(tuple, rows)),
+        best=frozenset(best),
     )
 
 
@@ -182,48 +212,44 @@ def by_data(table: Table, scores: list[str]) -> Section:
     best = list((sign * grid).idxmax(axis=1).items())
     leaders = {model for _, model in best}
     verdict = (
-        f"{leaders.pop()} leads on all of them"
+        f"{model_title(leaders.pop())} leads on all of them"
         if len(leaders) == 1
-        else ("the leader differs: " + ", ".join(f"{model} on {data}" for data, model in best))
+        else "the leader differs: " + ", ".join(f"{model_title(m)} on {data}" for data, m in best)
     )
     return Section(
         "by-data",
         "Scores by dataset",
-        f"The mean of {', '.join(scores)}; {verdict}.",
+        f"The mean of {', '.join(map(score_title, scores))}; {verdict}.",
         figures.by_data(table, scores),
     )
 
 
 def _by_value(table: Table, scores: list[str], published: Table | None) -> Iterator[Section]:
-    plotted = [s for s in ("mig", "dci.disentanglement") if s in scores] or scores[:1]
-    plotted += [error for error in statistics.ERRORS if error in statistics.score_names(table)][:1]
-    for score in plotted:
+    for score in scores:
         figure = figures.by_value(table, score, published)
         if figure is not None:
             rises = {m: statistics.slope(g, score) for m, g in table.groupby("model", sort=False)}
-            slopes = [
-                f"{m} {'+' if r > 0 else '−'}{abs(r):.2f}" for m, r in rises.items() if r == r
-            ]
-            trend = f" Rank correlation between the value and {score}: {', '.join(slopes)}."
+            slopes = [f"{model_title(m)} {_signed(r)}" for m, r in rises.items() if r == r]
+            title = score_title(score)
+            trend = f" Rank correlation between the value and {title}: {', '.join(slopes)}."
             yield Section(
                 f"by-value-{score.replace('.', '-').replace(' ', '-')}",
-                f"{score} by parameter value",
+                f"{title} by parameter value",
                 f"Mean and one standard deviation over seeds.{trend if slopes else ''}",
                 figure,
             )
 
 
 def _relations(table: Table, scores: list[str]) -> Iterator[Section]:
-    wide = [*scores, *statistics.comparison_scores(table)]
-    if len(wide) > 1:
-        ranks = statistics.rank_correlation(table, wide)
+    if len(scores) > 1:
+        ranks = statistics.rank_correlation(table, scores)
         pairs = ranks.where(np.triu(np.ones(ranks.shape), 1) > 0).stack().dropna()
         if len(pairs):
             yield Section(
                 "correlation",
                 "Do scores agree?",
                 f"Spearman's rank correlation over runs, averaged over datasets. {_agree(pairs)}",
-                figures.correlation(table, wide),
+                figures.correlation(table, scores),
             )
     shares = [share for s in scores if (share := statistics.variance_shares(table, s))]
     if shares:
@@ -239,8 +265,18 @@ def _relations(table: Table, scores: list[str]) -> Iterator[Section]:
 
 def _agree(pairs: Table) -> str:
     high, low = pairs.idxmax(), pairs.idxmin()
-    most = f"{high[0]} and {high[1]} agree most ({pairs.max():.2f})"
-    return f"{most}, {low[0]} and {low[1]} least ({pairs.min():.2f})."
+    names = [score_title(name) for name in (*high, *low)]
+    most = f"{names[0]} and {names[1]} agree {'most ' if len(pairs) > 1 else ''}"
+    if len(pairs) < 2:
+        return f"{most}with {_signed(pairs.max())}."
+    return (
+        f"{most}({_signed(pairs.max())}), {names[2]} and {names[3]} least ({_signed(pairs.min())})."
+    )
+
+
+def _signed(value: float) -> str:
+    """A correlation with its sign: +0.50, −0.50."""
+    return f"{'+' if value > 0 else '−'}{abs(value):.2f}"
 
 
 def _by_seeds(table: Table, shares: list[dict[str, float]]) -> str:
@@ -255,28 +291,77 @@ def _repeated(table: Table) -> bool:
 
 
 def _pairs_and_errors(table: Table, scores: list[str]) -> Iterator[Section]:
-    score = "mig" if "mig" in scores else scores[0]
-    figure = figures.comparisons(table, score)
+    figure = figures.comparisons(table, scores)
     if figure is not None:
-        pairs = statistics.compare_pairs(table, score)
-        significant = int((pairs["p"] < 0.05).sum())
         yield Section(
             "comparisons",
-            f"Models compared by {score}",
-            f"Differences seed by seed, over all datasets, with 95 % intervals. {significant} of "
-            f"{len(pairs)} are significant (filled; Student's test, corrected by Holm).",
+            "Models compared",
+            "Differences between the means of models, seed by seed, over all their settings and "
+            "datasets. Filled dots are significant. For each score, intervals and p values are "
+            "corrected by Holm for the number of pairs, so an interval that excludes zero is a "
+            f"filled dot. {_decided(table, scores)}",
             figure,
         )
-    errors = [error for error in statistics.ERRORS if error in statistics.score_names(table)]
-    if errors:
-        ranks = statistics.rank_correlation(table, [errors[0], *scores])[errors[0]].drop(errors[0])
-        correlations = ", ".join(f"{s} {value:+.2f}" for s, value in ranks.dropna().items())
+        yield comparison_table(table, scores)
+    errors = [error for error in statistics.ERRORS if error in scores]
+    others = [score for score in scores if score not in errors]
+    if errors and others:
+        ranks = statistics.rank_correlation(table, [errors[0], *others])[errors[0]].drop(errors[0])
+        named = [f"{score_title(s)} {_signed(value)}" for s, value in ranks.dropna().items()]
+        title = score_title(errors[0])
         yield Section(
             "trade-off",
             "Reconstruction against scores",
-            f"One dot per run. Rank correlation of {errors[0]} with: {correlations or 'none'}.",
-            figures.trade_off(table, errors[0], scores),
+            f"One dot per run. Rank correlation of {title} with: {', '.join(named) or 'none'}.",
+            figures.trade_off(table, errors[0], others),
         )
+
+
+def comparison_table(table: Table, scores: list[str]) -> Section:
+    """Every comparison of two models: difference, interval, effect size, p value and decision."""
+    rows: list[tuple[str, ...]] = []
+    for score in scores:
+        for r in compare_pairs(table, score).itertuples():
+            size = max(abs(r.difference), r.high - r.low)
+            digits = max(0, min(6, 2 - int(np.floor(np.log10(size))))) if size else 3
+            numbers = (f"{v:.{digits}f}".replace("-", "−") for v in (r.difference, r.low, r.high))
+            difference, low, high = numbers
+            needed = (
+                f"undecided; about {r.needed:,} seeds would decide" if r.needed else "undecided"
+            )
+            rows.append(
+                (
+                    score_title(score),
+                    f"{model_title(r.first)} − {model_title(r.second)}",
+                    difference,
+                    f"[{low}, {high}]",
+                    f"{r.effect:.1f}".replace("-", "−") if r.effect == r.effect else "–",
+                    "< 0.001" if r.p < 0.001 else f"{r.p:.3f}",
+                    str(r.pairs),
+                    f"{model_title(r.better)} is better" if r.better else needed,
+                )
+            )
+    header = ("score", "pair", "difference", "interval", "effect", "p", "seeds", "decision")
+    return Section(
+        "comparison-table",
+        "Comparisons in numbers",
+        "The effect is the difference in standard deviations over seeds. Intervals and p values "
+        "are corrected as above; `about N seeds` is for a chance of 90 %, if mean and spread stay.",
+        header=header,
+        rows=tuple(rows),
+        folded=len(rows) > MAX_OPEN_ROWS,
+    )
+
+
+def _decided(table: Table, scores: list[str]) -> str:
+    """How many differences of each score are significant."""
+    pairs = {score: compare_pairs(table, score) for score in scores}
+    counts = [
+        f"{score_title(score)} {int((p['better'] != '').sum())} of {len(p)}"
+        for score, p in pairs.items()
+        if len(p)
+    ]
+    return f"Significant pairs: {', '.join(counts)}."
 
 
 def _leaders(table: Table, scores: list[str]) -> str:
@@ -287,7 +372,7 @@ def _leaders(table: Table, scores: list[str]) -> str:
         rows = summary[summary["score"] == score]
         sign = 1 if higher_is_better(score) else -1
         best = rows.loc[(sign * rows["mean"]).idxmax()]
-        leaders.append(f"{best['model']} in {score} ({best['mean']:.3f})")
+        leaders.append(f"{model_title(best['model'])} in {score_title(score)} ({best['mean']:.3g})")
     return f"Boxes are quartiles, lines medians, dots means. Best mean: {', '.join(leaders)}."
 
 
@@ -298,6 +383,8 @@ def _spread(table: Table, scores: list[str]) -> str:
         return f"{dots} {ONE_SEED}"
     means = table.groupby(["setting", "data"])[scores].agg(["mean", "std"])
     ratio = {s: float(means[s]["std"].mean() / max(1e-12, means[s]["mean"].std())) for s in scores}
-    ratios = ", ".join(f"{s} {value:.1f}" for s, value in ratio.items() if value == value)
+    ratios = ", ".join(
+        f"{score_title(s)} {value:.1f}" for s, value in ratio.items() if value == value
+    )
     sentence = f" Spread between seeds divided by spread between settings: {ratios}."
     return dots + sentence if ratios else dots

@@ -7,7 +7,8 @@ reasons; `tests/study/test_inference.py` checks by simulation how often the rule
   a difference is taken seed by seed. Datasets are fixed: a seed counts once, with its mean over
   them.
 - Interval: Student's, of 95 %. Unlike the percentile bootstrap it keeps its promise for few seeds.
-- Many tests: Holm's method, for tests of which any single one would do.
+- Many tests: Holm's method, for tests of which any single one would do. Their intervals have the
+  levels of its steps, so that an interval excludes zero exactly where the test rejects.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def p_value(values: Values) -> float:
     return float(2 * t.sf(abs(mean) / error, len(values) - 1))
 
 
-def power(effect: float, n: int) -> float:
+def power(effect: float, n: int, level: float = 1 - CONFIDENCE) -> float:
     """The chance that n seeds decide an effect, given in standard deviations of a margin.
 
     >>> round(power(1.0, 13), 2)
@@ -90,12 +91,30 @@ def power(effect: float, n: int) -> float:
     """
     from scipy.stats import nct, t
 
-    limit = float(t.ppf((1 + CONFIDENCE) / 2, n - 1))
+    limit = float(t.ppf(1 - level / 2, n - 1))
     shift = abs(effect) * np.sqrt(n)
-    return float(nct.sf(limit, n - 1, shift) + nct.cdf(-limit, n - 1, shift))
+    # SciPy has NaN for the far tail, which is next to nothing.
+    return float(nct.sf(limit, n - 1, shift) + np.nan_to_num(nct.cdf(-limit, n - 1, shift)))
 
 
-def seeds_needed(values: Values) -> int | None:
+def visible_effect(n: int, level: float = 1 - CONFIDENCE) -> float:
+    """The smallest effect that n seeds decide with the chance `POWER`, in standard deviations.
+
+    >>> round(visible_effect(13), 1), round(visible_effect(5), 1), visible_effect(1)
+    (1.0, 2.0, inf)
+    """
+    from scipy.optimize import brentq
+
+    if n < 2:
+        return float("inf")
+    high = 1.0
+    while power(high, n, level) < POWER:
+        high *= 2
+    root: Any = brentq(lambda effect: power(effect, n, level) - POWER, 0, high)
+    return float(root)
+
+
+def seeds_needed(values: Values, level: float = 1 - CONFIDENCE) -> int | None:
     """The number of seeds that would decide, if mean and spread stay; none if nothing would."""
     if len(values) < 2 or not values.std() or not values.mean():
         return None
@@ -104,7 +123,7 @@ def seeds_needed(values: Values) -> int | None:
     n = max(2, int((1.96 + 1.28) ** 2 / effect**2) - 2)
     if n > MAX_SEEDS:
         return None
-    while power(effect, n) < POWER:
+    while power(effect, n, level) < POWER:
         n += 1
     return n
 
@@ -120,6 +139,23 @@ def holm(p: Values) -> Values:
     corrected = np.empty_like(p)
     corrected[order] = np.minimum(1, np.maximum.accumulate(stepped))
     return corrected
+
+
+def holm_levels(p: Values) -> Values:
+    """The level of each test's interval, so that it excludes zero where Holm's method rejects.
+
+    A rejected test has the level of its step, the others that of the step at which it stopped.
+
+    >>> holm_levels(np.array([0.01, 0.04, 0.03])).round(4).tolist()
+    [0.0167, 0.025, 0.025]
+    """
+    order, levels = np.argsort(p), (1 - CONFIDENCE) / np.arange(len(p), 0, -1)
+    failed = np.flatnonzero(~(p[order] < levels))
+    if len(failed):
+        levels[failed[0] :] = levels[failed[0]]
+    by_test = np.empty_like(levels)
+    by_test[order] = levels
+    return by_test
 
 
 def decide_all(parts: Sequence[Decision]) -> Decision:

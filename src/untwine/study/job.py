@@ -41,6 +41,7 @@ class Job:
     threads: int = 1
     device: str = "cpu"
     checkpoint_every: int = 1_000
+    track: str = ""
 
     @property
     def path(self) -> Path:
@@ -75,6 +76,7 @@ def finish_job(job: Job) -> Path:
             device=job.device,
             threads=job.threads,
             checkpoint_every=job.checkpoint_every,
+            track=job.track,
             quiet=True,
         )
         # The job says where the data is: `run` has checked that run.json asks for the same.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from untwine.errors import ParameterError, RunError
+from untwine.runs.tracking import check_tracker
 from untwine.runs.training import adopt
 from untwine.study import local
 from untwine.study.file import Study
@@ -31,6 +32,7 @@ def run(
     retries: int = 1,
     device: str = "cpu",
     checkpoint_every: int = 1000,
+    track: str = "",
     quiet: bool = False,
 ) -> Outcome:
     """Run or resume a study; finished runs are skipped.
@@ -48,9 +50,12 @@ def run(
         retries: how often a run is retried after its worker died or it failed unexpectedly.
         device: `cpu`, `cuda`, `mps` or `auto`.
         checkpoint_every: steps between two checkpoints.
+        track: a tracker for all runs: tensorboard, wandb or mlflow.
         quiet: hide progress output.
     """
     check_backend(backend, storage)
+    if track:
+        check_tracker(track)
     folder = study if isinstance(study, StudyFolder) else make_folder(study, out, storage=storage)
     if not folder.trusted and (folder.storage or folder.runs.is_symlink()):
         raise RunError(
@@ -62,7 +67,8 @@ def run(
             "or start again with another --out"
         )
     folder.refresh()
-    jobs = folder.jobs(threads=threads, device=device, checkpoint_every=checkpoint_every)
+    how = {"threads": threads, "device": device, "checkpoint_every": checkpoint_every}
+    jobs = folder.jobs(**how, track=track)
     todo = [job for job in jobs if not is_complete(job)]
     with raise_on_signals(), monitor(len(jobs), len(jobs) - len(todo), quiet=quiet) as watch:
         if backend == "local":

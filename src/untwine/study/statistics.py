@@ -1,23 +1,25 @@
 """What a study's table says, and how sure one can be: pure functions of a table of runs.
 
-A table has a row for each run, with the columns of `DESCRIPTION`; all other numbers are scores.
+A table has a row for each run, with the columns of `DESCRIPTION` and the parameters of runs, which
+begin with `set.`; all other numbers are scores.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from untwine.errors import UnknownNameError
 from untwine.registry import metrics
-from untwine.study.inference import holm, interval, p_value
+from untwine.schema import unknown_name
+from untwine.study.inference import interval
 
 Table = Any  # a pandas DataFrame or Series, whose own annotations know too little to be of help
+PARAMETER = "set."  # begins the columns of parameters: `set.beta`
 DESCRIPTION = ("model", "setting", "value", "data", "seed", "run", "seconds")
-N_RESAMPLES = 1_000  # times, for the chance that a setting is the best
 NOT_SCORES = (
     "train",
     " at ",
@@ -38,10 +40,24 @@ def table_of(rows: Sequence[dict[str, Any]]) -> Table:
     return pd.DataFrame(rows)
 
 
+def score_columns(table: Table) -> list[str]:
+    """The columns that are scores: numbers that neither describe a run nor are its parameters."""
+    names = [n for n in table.columns if n not in DESCRIPTION and not n.startswith(PARAMETER)]
+    return [n for n in names if table[n].dtype.kind == "f"]
+
+
 def score_names(table: Table) -> list[str]:
-    """The columns that are scores of more than one value."""
-    names = [name for name in table.columns if name not in DESCRIPTION]
-    return [n for n in names if table[n].dtype.kind == "f" and table[n].nunique(dropna=True) > 1]
+    """The scores of more than one value."""
+    return [n for n in score_columns(table) if table[n].nunique(dropna=True) > 1]
+
+
+def check_scores(table: Table, names: Sequence[str]) -> list[str]:
+    """Scores by their names, which the table must have."""
+    known = score_columns(table)
+    for name in filter(None, names):
+        if name not in known:
+            raise UnknownNameError(unknown_name("score of this study", name, known))
+    return [name for name in names if name]
 
 
 def standard_scores(table: Table) -> list[str]:
@@ -57,6 +73,12 @@ def standard_scores(table: Table) -> list[str]:
         if n not in STANDARD_SCORES and not any(word in n for word in NOT_SCORES)
     ]
     return [n for n in STANDARD_SCORES if n in available] + others
+
+
+def reported_scores(table: Table) -> list[str]:
+    """Every score that a report shows: the standard ones, UDR, and errors."""
+    errors = [n for n in score_names(table) if n in ERRORS]
+    return [*standard_scores(table), *comparison_scores(table), *errors]
 
 
 def comparison_scores(table: Table) -> list[str]:
@@ -147,95 +169,9 @@ def _shares(group: Table, score: str) -> dict[str, float]:
     }
 
 
-def compare_pairs(table: Table, score: str, *, of: str = "model") -> Table:
-    """Every two models compared seed by seed, each by the mean of its settings and datasets.
-
-    The difference with its interval and p value (`inference`); p is corrected by Holm for the
-    number of comparisons.
-    """
-    means = table.groupby([of, "data", "seed"])[score].mean().unstack(of)
-    rows: list[dict[str, Any]] = []
-    for first, second in itertools.combinations(means.columns, 2):
-        gap = mean_by_seed(means[first] - means[second])
-        if len(gap) < 2:
-            continue
-        low, high = interval(gap)
-        rows.append(
-            {
-                "first": first,
-                "second": second,
-                "difference": float(gap.mean()),
-                "low": low,
-                "high": high,
-                "p": p_value(gap),
-                "pairs": len(gap),
-            }
-        )
-    comparisons = table_of(rows)
-    if len(comparisons):
-        comparisons["p"] = holm(comparisons["p"].to_numpy(float))
-    return comparisons
-
-
 def mean_by_seed(values: Table) -> NDArray[np.float64]:
     """One value for each seed: the mean over datasets of values by dataset and seed."""
     return values.dropna().groupby("seed").mean().to_numpy(float)
-
-
-def recommendations(table: Table, scores: Sequence[str], *, seed: int = 0) -> Table:
-    """For each dataset and score the setting with the best mean, and how likely it is the best.
-
-    The likelihood is the share of bootstrap samples, of seeds within each setting, in which its
-    mean is the best; NaN where a setting has one seed or all are equal. Settings that are equally
-    good are all named.
-    """
-
-    rng = np.random.default_rng(seed)
-    rows: list[dict[str, Any]] = []
-    for data, group in table.groupby("data", sort=False):
-        for score in scores:
-            settings = {
-                str(name): values.dropna().to_numpy(float)
-                for name, values in group.groupby("setting", sort=False)[score]
-            }
-            settings = {name: values for name, values in settings.items() if len(values)}
-            if not settings:
-                continue
-            sign = 1 if higher_is_better(score) else -1
-            best, chance = _best({name: sign * v for name, v in settings.items()}, rng)
-            summary = summarise(settings[best[0]])
-            equal = len(best) == len(settings) > 1
-            rows.append(
-                {
-                    "data": data,
-                    "score": score,
-                    "setting": "all are equal" if equal else " or ".join(best),
-                    "mean": summary["mean"],
-                    "low": summary["low"],
-                    "high": summary["high"],
-                    "runs": summary["runs"],
-                    "chance": chance,
-                }
-            )
-    return table_of(rows)
-
-
-def _best(
-    settings: dict[str, NDArray[np.float64]], rng: np.random.Generator
-) -> tuple[list[str], float]:
-    """The settings with the highest mean, and how often they have that in bootstrap samples."""
-    exact = np.array([values.mean() for values in settings.values()])
-    best = np.flatnonzero(np.isclose(exact, exact.max(), rtol=1e-9, atol=0))
-    names = [list(settings)[i] for i in best]
-    if min(map(len, settings.values())) < 2 or len(best) == len(settings) > 1:
-        return names, float("nan")
-    means = np.stack(
-        [
-            values[rng.integers(len(values), size=(N_RESAMPLES, len(values)))].mean(1)
-            for values in settings.values()
-        ]
-    )
-    return names, float((means[best].max(0) == means.max(0)).mean())
 
 
 def slope(table: Table, score: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -13,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from untwine.errors import DataError, RunError
+from untwine.optimisers import Training
 from untwine.registry import Choice, datasets, metrics
 from untwine.runs.directory import read_done, score_values
 from untwine.schema import format_value
 from untwine.spec import Run
 from untwine.study.folder import StudyFolder, as_folder, read_imported
 from untwine.study.job import Job, compares_runs, read_metric
-from untwine.study.statistics import Table, table_of
+from untwine.study.statistics import PARAMETER, Table, table_of
 from untwine.study.stored_codes import Arrays, read_codes
 from untwine.tools.terminal import warn
 
@@ -46,7 +48,7 @@ def results_table(study: StudyFolder | str | Path) -> Table:
         raise DataError(f"no run of {folder.study.name} is scored yet; untwine study run starts it")
     varying = varying_numbers(run for run in folder.study.runs)
     rows = [
-        {**describe_run(job.spec, varying), "seconds": taken, **score}
+        {**describe_run(job.spec, varying), "seconds": taken, **parameters(job.spec), **score}
         for job, score, taken in zip(jobs, scores, seconds, strict=True)
         if score
     ]
@@ -119,6 +121,27 @@ def describe_run(run: Run, varying: dict[str, set[tuple[str, str]]]) -> dict[str
         "data": dataset_label(run.data),
         "seed": run.seed,
         "run": run.directory,
+    }
+
+
+def parameters(run: Run) -> dict[str, Any]:
+    """Every parameter of a run in columns: `set.beta`, `set.steps`, `set.network`, ...
+
+    A parameter that several pieces of a model have is named with its piece: `set.jigsaw.grid`.
+    """
+    pieces = [*run.model, run.network, run.likelihood]
+    names = Counter(key for piece in pieces for key in piece.params)
+    training = {k: v for k, v in asdict(run.training).items() if v != getattr(Training(), k)}
+    columns: dict[str, Any] = {k: v for k, v in run.numbers.items() if k != "seed"} | training
+    columns |= {"network": run.network.name, "likelihood": run.likelihood.name}
+    for piece in pieces:
+        for key, value in piece.params.items():
+            unique = names[key] == 1 and key not in columns
+            columns[key if unique else f"{piece.name}.{key}"] = value
+    plain = (bool, int, float, str)
+    return {
+        f"{PARAMETER}{key}": value if isinstance(value, plain) else format_value(value)
+        for key, value in columns.items()
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from untwine.tools.figures import draw_svg, themed
 from untwine.tools.files import write_bytes
 from untwine.tools.images import data_url, encode_png
 from untwine.tools.progress import progress
@@ -35,6 +35,9 @@ class Section:
     figure: Figure | None = None
     header: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
+    best: frozenset[tuple[int, int]] = frozenset()  # positions of cells to emphasise
+    points: tuple[str, ...] = ()  # sentences of a list
+    folded: bool = False  # the table is folded away
     picture: NDArray[np.uint8] | None = None  # (H, W, 3)
     shows_data: bool = False  # the picture contains images of the dataset itself
     svg: str = ""
@@ -43,7 +46,7 @@ class Section:
     @property
     def files(self) -> list[str]:
         """Paths of the figure's files, relative to the page."""
-        suffixes = ["svg", "png"] if self.svg else ["png"] if self.image else []
+        suffixes = ["svg", "png", "pdf"] if self.svg else ["png"] if self.image else []
         return [f"figures/{self.name}.{suffix}" for suffix in suffixes]
 
 
@@ -67,12 +70,11 @@ def _save_figure(section: Section, folder: Path) -> Section:
         return replace(section, picture=None, image=data_url(encode_png(section.picture)))
     if section.figure is None:
         return section
-    stream = io.StringIO()
-    section.figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    text = stream.getvalue()
+    text = draw_svg(section.figure)
     write_bytes(folder / f"{section.name}.svg", text.encode())
     section.figure.savefig(folder / f"{section.name}.png", dpi=150)
-    return replace(section, figure=None, svg=text[text.index("<svg") :])
+    section.figure.savefig(folder / f"{section.name}.pdf", metadata={"CreationDate": None})
+    return replace(section, figure=None, svg=themed(text[text.index("<svg") :]))
 
 
 def file_name(*words: str) -> str:
