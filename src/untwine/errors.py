@@ -5,6 +5,7 @@ UntwineError
 ├── ParameterError      a parameter has a value it cannot have
 ├── IncompatibleError   two pieces that cannot be used together
 ├── DataError           data that is missing, unreadable or of the wrong shape
+├── MissingLibraryError an optional library is not installed
 └── RunError            a run that is locked, damaged or has diverged
     ├── DamagedFile     a file of a run, study or cache is not as it was written
     └── RunLocked       another process is working on the run
@@ -29,6 +30,10 @@ class IncompatibleError(UntwineError):
 
 class DataError(UntwineError):
     """Data that is missing, unreadable or of the wrong shape."""
+
+
+class MissingLibraryError(UntwineError, ImportError):
+    """An optional library is not installed."""
 
 
 class RunError(UntwineError):

@@ -72,19 +72,30 @@ def profile_latents(model: VAE, data: Dataset, *, batch: int) -> tuple[LatentPro
         measured = measure_latents(model, data.take_repeatably, sample_examples(data), batch=batch)
     except DataError:
         return ()
-    tail = (1 - CENTRAL_SHARE) / 2
+    return summarise_latents(measured)
+
+
+def summarise_latents(measured: LatentStatistics) -> tuple[LatentProfile, ...]:
+    """The nats, mean, deviation and range of every latent on a sample."""
     columns = zip(
         measured.nats,
         measured.exact,
         measured.codes.mean(0, dtype=np.float64),
         measured.codes.std(0, dtype=np.float64),
-        *np.quantile(measured.codes, (tail, 1 - tail), axis=0),
+        *central_range(measured.codes),
         strict=True,
     )
     return tuple(
         LatentProfile(float(nats), bool(exact), *map(float, numbers))
         for nats, exact, *numbers in columns
     )
+
+
+def central_range(codes: Floats) -> tuple[Floats, Floats]:
+    """(D,) the ends of the central 97 % of codes (N, D)."""
+    tail = (1 - CENTRAL_SHARE) / 2
+    low, high = np.quantile(codes, (tail, 1 - tail), axis=0)
+    return low, high
 
 
 def code_layout(model: VAE) -> CodeLayout:

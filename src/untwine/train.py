@@ -29,6 +29,7 @@ from untwine.tools.compute import (
     seeded,
 )
 from untwine.tools.progress import progress
+from untwine.tools.threads import sleep_when_busy
 from untwine.vae import VAE
 
 Losses = Callable[[Batch], tuple[dict[str, Tensor], Tensor]]
@@ -119,7 +120,8 @@ def fit(
     losses = loss_function(model, should_compile(pixels, target, compile))
     validate = Validation(model, held_out.to(target), batch, steps, seed) if held_out else None
     log_every = max(10, steps // 200, validate.steps_between if validate else 0)
-    with seeded(seed), progress(steps, "training", quiet=quiet) as show:
+    bar = progress(steps, "training", quiet=quiet)
+    with seeded(seed), bar as show, sleep_when_busy() as watch_load:
         state = State(model, lr, steps=steps, options=options)
         if resume:
             state.restore(*resume)
@@ -130,6 +132,7 @@ def fit(
             if stop():
                 state.save_checkpoint(checkpoint)
                 raise KeyboardInterrupt
+            watch_load()
             terms, z = losses(data.batch(order.at(state.step), state.step_tensor))
             state.optimiser.zero_grad(set_to_none=True)
             terms["loss"].backward(inputs=state.parameters)

@@ -18,6 +18,7 @@ from untwine.explore import spaces, uploads
 from untwine.explore.memo import Memo
 from untwine.explore.plane import Plane
 from untwine.explore.view import RunView
+from untwine.latents import central_range
 from untwine.records import Draw
 from untwine.runs.directory import open_run
 from untwine.scoring import latents
@@ -318,10 +319,11 @@ def test_what_latents_know_is_beyond_chance():
 def test_sliders_reach_as_far_as_codes_and_prior():
     rng = np.random.default_rng(0)
     wide, narrow = rng.normal(10, 2, (2000, 1)), rng.normal(3, 0.01, (2000, 1))
-    assert spaces.slider_range([wide, rng.standard_normal((2000, 1))]) == ([-2.5], [14.5])
-    (low,), (high,) = spaces.slider_range([narrow])
+    prior = rng.standard_normal((2000, 1))
+    assert spaces.slider_range([*map(central_range, (wide, prior))]) == ([-2.5], [14.5])
+    (low,), (high,) = spaces.slider_range([central_range(narrow)])
     assert 2.9 <= low < 3 < high <= 3.1
-    assert spaces.slider_range([np.ones((5, 1))]) == ([0.5], [1.5])
+    assert spaces.slider_range([([1.0], [1.0])]) == ([0.5], [1.5])
 
 
 def test_the_plane_of_points():

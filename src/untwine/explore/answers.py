@@ -55,6 +55,7 @@ class RunSummary(BaseModel):
     clusters: int  # 0 for a model without clusters
     shared: int  # latents that a group shares; 0 for a model without groups
     examples: int  # in the sample of the data
+    missing: str = ""  # why there are none, and what to type to have them
 
 
 class Example(BaseModel):
@@ -84,7 +85,7 @@ class Cluster(BaseModel):
     """One cluster of a model."""
 
     number: int
-    share: float  # of the examples
+    share: float  # of the examples, or without them of draws from the prior
     members: list[int]  # the first few examples
     most: list[str]  # levels that its members have in common: "digit = 3 (92 %)"
 

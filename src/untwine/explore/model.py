@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from untwine.data.dataset import Dataset
 from untwine.latents import LatentStatistics, code_layout, measure_latents
 from untwine.runs.directory import TrainedRun
 
@@ -21,17 +23,18 @@ Floats = NDArray[np.floating]
 
 
 class SharedModel:
-    """A model and its data; every method may be called from any thread."""
+    """A model and its data, if any; every method may be called from any thread."""
 
-    def __init__(self, trained: TrainedRun) -> None:
-        self.model, self.data, self.batch = trained.model, trained.data, trained.spec.batch
-        self.has_images = len(self.data.shape) == 3
+    def __init__(self, trained: TrainedRun, data: Dataset | None) -> None:
+        self.model, self.data, self.batch = trained.model, data, trained.spec.batch
+        self.has_images = len(self.model.sizes.shape) == 3
         with TORCH_LOCK:
             self.model.eval()
             self.layout = code_layout(self.model)
 
     def take(self, index: Sequence[int] | Index) -> Tensor:
         """(B, *shape) examples, whose randomness depends on their index alone."""
+        assert self.data, "examples are taken where there are some"
         with TORCH_LOCK:
             return self.data.take_repeatably(index)
 
@@ -76,3 +79,12 @@ class SharedModel:
     def measure(self, index: Index) -> LatentStatistics:
         """The codes, nats and clusters of examples."""
         return measure_latents(self.model, self.take, index, batch=self.batch, lock=TORCH_LOCK)
+
+    def measure_samples(self, n: int) -> LatentStatistics:
+        """The same for n samples of the model itself, which says roughly how it codes its data."""
+        x = torch.from_numpy(np.concatenate(list(self.each_decoded(self.sample_codes(n, 0)))))
+        index = np.arange(n, dtype=np.int64)
+        measured = measure_latents(
+            self.model, lambda some: x[some], index, batch=self.batch, lock=TORCH_LOCK
+        )
+        return replace(measured, exact=np.zeros_like(measured.exact))

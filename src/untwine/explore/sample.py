@@ -3,40 +3,83 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from untwine.errors import DataError, IncompatibleError, ParameterError, RunError
+from untwine.data.dataset import Dataset, Factors
+from untwine.errors import DataError, IncompatibleError, ParameterError, RunError, UntwineError
 from untwine.explore.constants import MAX_CODE_VALUE
 from untwine.explore.memo import Memo
 from untwine.explore.model import SharedModel
 from untwine.explore.plane import DOT_SIDE, Plane
-from untwine.latents import MAX_PIXELS, SAMPLE_SIZE, LatentStatistics, sample_examples
+from untwine.latents import (
+    MAX_PIXELS,
+    SAMPLE_SIZE,
+    LatentStatistics,
+    sample_examples,
+    summarise_latents,
+)
+from untwine.records import LatentProfile
 from untwine.runs.directory import TrainedRun
 from untwine.scoring.latents import LatentDescription, describe_latents, factor_shares
 from untwine.tools.images import tiles_png, to_bytes
 
 MAX_MEMOS = 16  # results of a run that are memoised: more than there are
+N_SAMPLES = 200  # of the model, that stand for its data where this is not here
 MAX_MEMO_SEEDS = 4  # seeds whose draws from the prior are memoised
 
 
 class RunSample:
-    """A finished run and a sample of its data; results are computed on first use and memoised."""
+    """A finished run and a sample of its data; results are computed on first use and memoised.
+
+    Without its data a run still has latents, samples and scores; `missing` says why there are no
+    examples, and what to type to have them.
+    """
 
     def __init__(
         self, trained: TrainedRun, *, name: str, examples: int = SAMPLE_SIZE, seed: int = 0
     ) -> None:
         self.trained, self.name = trained, name
-        self.data = trained.data
-        self.shared_model = SharedModel(trained)
-        self.index = sample_examples(self.data, examples, seed)
+        self.shape = trained.model.sizes.shape
+        data, self.missing = _open_data(trained)
+        self.shared_model = SharedModel(trained, data)
+        self.index = (
+            np.zeros(0, np.int64) if data is None else sample_examples(data, examples, seed)
+        )
         self.row_of = {int(index): row for row, index in enumerate(self.index)}
         self.memo, self.memo_draws = Memo(MAX_MEMOS), Memo(MAX_MEMO_SEEDS)
-        flat = tuple(self.data.shape) == (2,)
-        self._plane = Plane(self.shared_model.take(self.index).numpy()) if flat else None
+        self._plane = Plane(self._points()) if tuple(self.shape) == (2,) else None
+
+    def _points(self) -> NDArray[np.floating]:
+        """(N, 2) the points over which others are drawn: those of the data, or else samples."""
+        if self.has_examples:
+            return self.shared_model.take(self.index).numpy()
+        return self.shared_model.decode(self.shared_model.sample_codes(N_SAMPLES, 0))
+
+    @property
+    def has_examples(self) -> bool:
+        """Whether the data of the run is here."""
+        return self.shared_model.data is not None
+
+    @property
+    def data(self) -> Dataset:
+        """The data of the run; a sentence where it is not here."""
+        if self.shared_model.data is None:
+            raise RunError(self.missing)
+        return self.shared_model.data
+
+    def require_examples(self) -> None:
+        """Refuse a view of examples where there are none."""
+        _ = self.data
+
+    @property
+    def factors_of_data(self) -> Factors | None:
+        """The factors of the data, if it is here and has some."""
+        return self.data.factors if self.has_examples else None
 
     def code(self, index: int) -> NDArray[np.floating]:
         """(D,) the code of an example, encoded with its batch of the sample if it is one group."""
@@ -45,15 +88,31 @@ class RunSample:
         return self.shared_model.encode(self.shared_model.take([index])[0], self._companions)
 
     def _companions(self, count: int) -> Tensor:
+        self.require_examples()
         return self.shared_model.take(np.resize(self.index, count))
 
     def statistics(self) -> LatentStatistics:
         """The codes, nats and clusters of the sample."""
+        self.require_examples()
         return self.memo("statistics", lambda: self.shared_model.measure(self.index))
+
+    def profiles(self) -> Sequence[LatentProfile]:
+        """How much every latent says, and its range: of the sample, or as training stored it.
+
+        Runs of version 0.1 stored nothing; without their data, samples of the model are measured.
+        """
+        if self.has_examples:
+            return self.memo("profiles", lambda: summarise_latents(self.statistics()))
+        card = self.trained.model.card
+        if card and card.latents:
+            return card.latents
+        return self.memo(
+            "profiles", lambda: summarise_latents(self.shared_model.measure_samples(N_SAMPLES))
+        )
 
     def factor_shares(self) -> NDArray[np.float64]:
         """(D, K) shares of the factors' entropies that latents know; (D, 0) without factors."""
-        if self.data.factors is None:
+        if self.factors_of_data is None:
             return np.zeros((len(self.shared_model.layout.parts), 0))
         return self.memo(
             "factor shares", lambda: factor_shares(self.statistics().codes, self.sampled_levels())
@@ -61,15 +120,16 @@ class RunSample:
 
     def describe_latents(self) -> list[LatentDescription]:
         """Every latent, the most informative first."""
-        factors = () if self.data.factors is None else self.data.factors.names
-        parts = self.shared_model.layout.parts
-        return describe_latents(self.statistics(), parts, self.factor_shares(), factors)
+        factors = self.factors_of_data
+        parts, names = self.shared_model.layout.parts, factors.names if factors else ()
+        return describe_latents(self.profiles(), parts, self.factor_shares(), names)
 
     def sampled_levels(self) -> NDArray[np.int64]:
         """(N, K) the factor levels of the sample."""
-        if self.data.factors is None:
+        factors = self.factors_of_data
+        if factors is None:
             return np.zeros((len(self.index), 0), np.int64)
-        return self.data.factors.levels_at(self.index)
+        return factors.levels_at(self.index)
 
     def levels(self, index: int) -> dict[str, int]:
         """The factor levels of an example, by factor."""
@@ -87,7 +147,7 @@ class RunSample:
     def tile(self) -> list[int]:
         """Height and width of an image in pictures; empty if there are no pictures."""
         if self.shared_model.has_images:
-            return list(self.data.shape[1:])
+            return list(self.shape[1:])
         return [DOT_SIDE, DOT_SIDE] if self.has_pictures else []
 
     def choose_examples(self, count: int, seed: int) -> list[int]:
@@ -115,12 +175,12 @@ class RunSample:
 
     def require_usable(self) -> None:
         """Refuse a model whose codes or images are not finite numbers."""
+        codes = [self.shared_model.sample_codes(1, 0)]
         try:
-            codes = self.statistics().codes[:1]
+            codes += [self.statistics().codes[:1]] if self.has_examples else []
         except DataError as error:
             raise RunError(f"{self.name} is unusable: {error}") from error
-        drawn = self.shared_model.sample_codes(1, 0)
-        if not np.isfinite(self.shared_model.decode(np.concatenate([codes, drawn]))).all():
+        if not np.isfinite(self.shared_model.decode(np.concatenate(codes))).all():
             raise RunError(f"{self.name} is unusable: its images hold NaN or infinity")
 
     def check_index(self, index: int) -> int:
@@ -152,7 +212,7 @@ class RunSample:
         """Refuse data that cannot be drawn."""
         if not self.has_pictures:
             raise IncompatibleError(
-                f"the examples of this data are {self.data.shape.numel()} numbers, which have no "
+                f"the examples of this data are {self.shape.numel()} numbers, which have no "
                 "picture; use the space and factors instead"
             )
 
@@ -164,11 +224,20 @@ class RunSample:
 
     def require_room(self, images: int) -> None:
         """Refuse a picture of too many images."""
-        per_image = self.data.shape.numel() if self.shared_model.has_images else DOT_SIDE**2
+        per_image = self.shape.numel() if self.shared_model.has_images else DOT_SIDE**2
         require(
             images * per_image <= MAX_PIXELS,
             f"{images} images are too many for one picture; ask for fewer",
         )
+
+
+def _open_data(trained: TrainedRun) -> tuple[Dataset | None, str]:
+    """The data of a run, or why it is not here and what to type."""
+    try:
+        return trained.data, ""
+    except UntwineError as error:
+        command = f"untwine explore {shlex.quote(trained.path.name)} --data PLACE"
+        return None, f"there are no examples to show: {error}. Start the explorer with {command}"
 
 
 def check_count(count: int, what: str) -> int:

@@ -83,15 +83,16 @@ def latent_differences(chosen: Codes, every: Codes) -> list[LatentDifference]:
     ]
 
 
-def slider_range(samples: Sequence[Codes]) -> tuple[list[float], list[float]]:
-    """The low and high ends of sliders: the central 97 % of several samples (N, D), rounded.
+def slider_range(
+    ranges: Sequence[tuple[Sequence[float] | Codes, Sequence[float] | Codes]],
+) -> tuple[list[float], list[float]]:
+    """The low and high ends of sliders (D,) that hold several ranges (D,), rounded.
 
-    >>> rng = np.random.default_rng(0)
-    >>> slider_range([rng.standard_normal((4000, 1))])
+    >>> slider_range([([-2.1], [2.2]), ([-1.0], [2.3])])
     ([-2.5], [2.5])
     """
-    low = np.min([np.quantile(sample, 0.015, axis=0) for sample in samples], axis=0)
-    high = np.max([np.quantile(sample, 0.985, axis=0) for sample in samples], axis=0)
+    low = np.min([np.asarray(low) for low, _ in ranges], axis=0)
+    high = np.max([np.asarray(high) for _, high in ranges], axis=0)
     step = np.where(high - low > 2, 0.5, 0.05)
     low, high = np.floor(low / step) * step, np.ceil(high / step) * step
     same = high <= low

@@ -9,6 +9,7 @@ import numpy as np
 
 from untwine.explore.answers import Cluster, FactorSummary, LatentSummary, RunSummary, ScoreLine
 from untwine.explore.spaces import factor_differences, slider_range
+from untwine.latents import central_range
 from untwine.registry import metrics, models
 from untwine.runs.describe import data_label, spec_rows, train_command
 from untwine.runs.directory import read_scores, value_name
@@ -25,7 +26,7 @@ MIN_COMMON_SHARE = 0.25  # of a cluster's members
 
 def run_summary(sample: RunSample) -> RunSummary:
     """The description of a run that every view of the page needs."""
-    spec, factors = sample.trained.spec, sample.data.factors
+    spec, factors = sample.trained.spec, sample.factors_of_data
     entries = [models[part.name] for part in spec.model]
     named = () if factors is None else zip(factors.names, factors.sizes, strict=True)
     return RunSummary(
@@ -35,20 +36,23 @@ def run_summary(sample: RunSample) -> RunSummary:
         data=data_label(spec),
         parameters=list(spec_rows(spec)),
         command=train_command(spec),
-        shape=list(sample.data.shape),
+        shape=list(sample.shape),
         tile=sample.tile,
         latents=_latent_summaries(sample),
         factors=[FactorSummary(name=name, levels=size) for name, size in named],
         clusters=sample.shared_model.layout.clusters,
         shared=sample.shared_model.layout.shared,
         examples=len(sample.index),
+        missing=sample.missing,
     )
 
 
 def _latent_summaries(sample: RunSample) -> list[LatentSummary]:
     """Every latent with the range of its slider, the most informative first."""
     drawn = sample.shared_model.sample_codes(N_PRIOR_DRAWS, 0)
-    low, high = slider_range([sample.statistics().codes, drawn])
+    profiles = sample.profiles()
+    coded = [one.low for one in profiles], [one.high for one in profiles]
+    low, high = slider_range([coded, central_range(drawn)])
     return [
         LatentSummary(
             number=latent.number,

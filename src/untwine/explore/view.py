@@ -68,6 +68,7 @@ class RunView(RunSample):
     def sheet(self) -> bytes:
         """The images of the sample in the order of `Space.index`, 32 to a row."""
         self.require_pictures()
+        self.require_examples()
         return self.memo("sheet", self._sheet)
 
     def _sheet(self) -> bytes:
@@ -97,7 +98,7 @@ class RunView(RunSample):
             raise IncompatibleError(
                 "this model takes vectors, not pictures; start from an example or from the prior"
             )
-        x, note = fit_to_model(content, self.data.shape)
+        x, note = fit_to_model(content, self.shape)
         code = self.shared_model.encode(x, self._companions)
         return Start(code=code.tolist(), picture=data_url(self.row(x[None].numpy())), note=note)
 
@@ -191,7 +192,13 @@ class RunView(RunSample):
     def clusters(self) -> list[Cluster]:
         """The clusters of the model with their members in the sample."""
         self.require_clusters()
-        return self.memo("clusters", lambda: describe_clusters(self))
+        if self.has_examples:
+            return self.memo("clusters", lambda: describe_clusters(self))
+        _, assigned = self.memo_draws(0, lambda: self._sample_clusters(0))
+        return [
+            Cluster(number=number, share=float((assigned == number).mean()), members=[], most=[])
+            for number in range(self.shared_model.layout.clusters)
+        ]
 
     def cluster(self, number: int, seed: int, count: int) -> bytes:
         """One row of images drawn from the prior that the model assigns to a cluster.
@@ -288,6 +295,7 @@ class RunView(RunSample):
 
     def select(self, indices: Sequence[int]) -> Selection:
         """What distinguishes points of the space."""
+        self.require_examples()
         require(bool(len(indices)), "no point is selected; name at least one index of the space")
         for index in indices:
             require(index in self.row_of, f"example {index} is not among the points of the space")
@@ -317,9 +325,11 @@ class RunView(RunSample):
     def factors(self) -> FactorTable:
         """What latents know of factors, and the stored scores of the run."""
         latents = [one.number for one in self.summary().latents]
-        factors, (scores, score_notes) = self.data.factors, self._scores()
+        factors, (scores, score_notes) = self.factors_of_data, self._scores()
         notes: list[str] = []
-        if factors is None:
+        if not self.has_examples:
+            notes.append(f"{self.missing[0].upper()}{self.missing[1:]}.")
+        elif factors is None:
             notes.append("This dataset has no factors to compare latents with.")
         elif self.trained.model.has_mapping:
             notes.append(

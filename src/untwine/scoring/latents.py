@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from untwine.latents import Floats, Index, LatentStatistics, measure_latents, sample_examples
+from untwine.records import LatentProfile
 from untwine.runs.directory import TrainedRun
 
 ACTIVE_NATS = 0.05  # below which a latent counts as unused
@@ -67,7 +68,7 @@ def factor_shares(codes: Floats, factors: Index) -> NDArray[np.float64]:
 
 
 def describe_latents(
-    statistics: LatentStatistics,
+    profiles: Sequence[LatentProfile],
     parts: Sequence[str],
     shares: NDArray[np.float64],
     factors: Sequence[str],
@@ -75,16 +76,16 @@ def describe_latents(
     """Every latent, the most informative first.
 
     Args:
-        statistics: of a sample.
+        profiles: (D,) of the latents.
         parts: (D,) the latent variable that each belongs to.
         shares: (D, K) of the factors' entropies, see `factor_shares`; (D, 0) without factors.
         factors: (K,) their names.
     """
     rows: list[LatentDescription] = []
-    for d in map(int, np.argsort(-statistics.nats, kind="stable")):
-        nats, factor, share = float(statistics.nats[d]), "", 0.0
+    for d in sorted(range(len(profiles)), key=lambda d: -profiles[d].nats):
+        nats, factor, share = profiles[d].nats, "", 0.0
         best = int(shares[d].argmax()) if len(factors) else -1
         if nats >= ACTIVE_NATS and best >= 0 and shares[d, best] >= MIN_FACTOR_SHARE:
             factor, share = factors[best], float(shares[d, best])
-        rows.append(LatentDescription(d, parts[d], nats, bool(statistics.exact[d]), factor, share))
+        rows.append(LatentDescription(d, parts[d], nats, profiles[d].exact, factor, share))
     return rows

@@ -262,8 +262,15 @@ def evaluate(
     representation = Representation(
         model, data, n_examples=n_examples, seed=seed, device=device, quiet=quiet
     )
-    choices = choose_metrics(metrics, representation, Settings(settings))
-    scores = each_score(representation, choices, strict=is_strict(metrics), quiet=quiet)
+    return score_metrics(representation, metrics, Settings(settings))
+
+
+def score_metrics(representation: Representation, metrics: Names, settings: Settings) -> Scores:
+    """The scores of a representation, computed anew."""
+    choices = choose_metrics(metrics, representation, settings)
+    scores = each_score(
+        representation, choices, strict=is_strict(metrics), quiet=representation.quiet
+    )
     return Scores({metric_registry.label(choice): score for choice, score in scores})
 
 
@@ -285,12 +292,18 @@ def evaluate_run(
 
     `split` chooses the examples: `training`, `validation`, `all`, or a split of the dataset. By
     default a run is scored on its held-out examples, if it has any, and else on all. `data` and
-    `trust` are those of `open_run`.
+    `trust` are those of `open_run`. Scores on other data than the run's own are not stored.
     """
     trained = open_run(path, data=data, trust=trust)
     representation = represent_run(
         trained, n_examples=n_examples, seed=seed, device=device, quiet=quiet, split=split
     )
+    if not trained.has_own_data:
+        warn(
+            f"this is not the data that {trained.path.name} was trained on, so its scores are "
+            "shown and not stored"
+        )
+        return score_metrics(representation, metrics, Settings.read(settings))
     scores = partial(evaluate_representation, trained.path, representation, metrics)
     return scores(settings=settings, split=None if is_default_split(trained, split) else split)
 
@@ -327,6 +340,11 @@ def data_to_score(trained: TrainedRun, split: str | None) -> Dataset:
         return trained.validation or trained.data
     if split == "all":
         return trained.data
+    if not trained.has_own_data:
+        raise DataError(
+            "--split chooses among the run's own data, which this is not; leave it out, or name "
+            "the split in --data, as in 'mnist(split=test)'"
+        )
     if split == "training":
         return replace(split_data(trained.spec, trained.data)[0], evaluation=None)
     if split == "validation" and "split" not in trained.spec.data.params:

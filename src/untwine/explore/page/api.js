@@ -93,5 +93,5 @@ const api = (() => {
     }
   }
 
-  return { copy: Boolean(copy), about: copy ? copy.about : "", of, has, json, send, source, picture, pictureError, number };
+  return { copy: Boolean(copy), about: copy ? copy.about : "", of, has, sentence, json, send, source, picture, pictureError, number };
 })();

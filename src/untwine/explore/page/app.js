@@ -111,6 +111,7 @@
       const root = el("div", { class: `view ${view}` });
       if (summary && summary.tile.length) root.style.setProperty("--shape", `${summary.tile[1]} / ${summary.tile[0]}`);
       if (untwine.views[view].pictured && !summary.tile.length) return bare(run);
+      if (untwine.views[view].examples && summary.missing) return absent(summary, run);
       busy("Computing …");
       await untwine.views[view].show(root, { run, summary, state, keep, alive });
       if (!alive()) return;
@@ -130,6 +131,13 @@
     busy("");
     place.content.replaceChildren(el("p", {}, "This run is not trained on images, so this view has nothing to draw. ",
       el("a", { href: untwine.link("space", run) }, "Space"), " plots its codes, ", el("a", { href: untwine.link("factors", run) }, "Factors"), " shows what they encode."));
+  }
+
+  /** The message of a view of examples, where the data of the run is not here. */
+  function absent(summary, run) {
+    busy("");
+    place.content.replaceChildren(parts.missing(summary), el("p", {}, el("a", { href: untwine.link("latents", run) }, "Latents"), " and ",
+      el("a", { href: untwine.link("factors", run) }, "Factors"), " show what the run itself holds."));
   }
 
   function nothing(view, run) {

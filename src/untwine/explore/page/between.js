@@ -29,7 +29,7 @@ untwine.between = {
     const all = await api.json(api.of(run, "examples", { count: CONSTANTS.examples, seed: 0 }));
     const examples = api.copy
       ? all.filter((one) => all.some((other) => api.has(address(one.index, other.index)) || api.has(address(other.index, one.index)))) : all;
-    if (examples.length < 2) return null;
+    if (examples.length < 2) return parts.missing(summary);
     const indices = examples.map((example) => example.index);
     const indexFrom = (key, otherwise) => (/^\d+$/.test(state.get(key) || "") && (!api.copy || indices.includes(+state.get(key))) ? +state.get(key) : otherwise);
     let from = indexFrom("from", indices[0]);
@@ -161,10 +161,10 @@ untwine.between = {
       const again = api.copy ? null : el("button", { type: "button", class: "quiet", title: "Resample", "aria-label": `Resample cluster ${cluster.number}`,
         onclick: () => { seed += 1; draw(); } }, "↻");
       return el("article", { class: "card cluster" },
-        el("h3", {}, `Cluster ${cluster.number} `, el("span", { class: "soft" }, `${parts.percent(cluster.share)} of the examples`)),
+        el("h3", {}, `Cluster ${cluster.number} `, el("span", { class: "soft" }, `${parts.percent(cluster.share)} of the ${summary.missing ? "draws" : "examples"}`)),
         cluster.most.length ? el("p", { class: "soft" }, parts.plain(cluster.most.join(" · "))) : null,
         el("p", { class: "note" }, "Drawn from the prior ", again), drawn, none,
-        el("p", { class: "note" }, "Examples assigned to it"),
+        members.length ? el("p", { class: "note" }, "Examples assigned to it") : null,
         el("div", { class: "members" }, members.map((index) => parts.image(api.of(run, "image.png", { index }), `Example ${index}`, { loading: "lazy" }))));
     }
 

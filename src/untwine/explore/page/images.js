@@ -4,6 +4,7 @@
 untwine.views.images = {
   title: "Images",
   pictured: true,
+  examples: true,
 
   async show(root, { run, summary, state, keep, alive }) {
     const { el } = parts;

@@ -129,7 +129,7 @@ untwine.views.latents = {
     root.append(
       el("div", { class: "stage" },
         el("div", { class: "card now" }, el("figure", { class: "decoded" }, decoded, el("figcaption", {}, "Decoded image")), origin),
-        el("div", { class: "from" }, el("h2", {}, "Start from"), others, note, picker.element)),
+        el("div", { class: "from" }, el("h2", {}, "Start from"), others, note, picker.element, parts.missing(summary))),
       el("section", {},
         el("div", { class: "headed" }, el("h2", {}, "Move the latents"), undo),
         el("p", { class: "soft" }, "Most informative first. ", api.copy

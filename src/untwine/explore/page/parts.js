@@ -279,9 +279,12 @@ const parts = (() => {
     return { element: el("div", { class: "reel" }, strip, input), strip, input, show };
   }
 
+  /** Why a run has no examples, and what to type to have them; null where it has some. */
+  const missing = (summary) => (summary.missing ? el("p", { class: "note missing" }, api.sentence(summary.missing)) : null);
+
   const section = (title, sentence, ...children) => el("section", {},
     el("h2", {}, title), sentence ? el("p", { class: "soft" }, sentence) : null, ...children);
 
   return { el, percent, short, name, plural, plain, levels, about, latentLabel, image, canvas, tile, film, newest, later, picker, select, starts,
-    traversals, hand, reel, slider, section, FRAMES, COPY_FRAMES, MIN_SHARE };
+    traversals, hand, reel, slider, section, missing, FRAMES, COPY_FRAMES, MIN_SHARE };
 })();

@@ -3,6 +3,7 @@
 
 untwine.views.space = {
   title: "Space",
+  examples: true,
 
   async show(root, { run, summary, state, keep, alive }) {
     const { el } = parts;
