@@ -21,6 +21,7 @@ from untwine.catalogue.entries import KINDS, entry_page, markdown_table
 from untwine.tools.pages import SHOWS_DATA
 
 ROOT = Path(__file__).parent.parent
+REFERENCE = ROOT / "docs" / "reference"
 REPRODUCTIONS = ROOT / "docs" / "reproductions"
 RESULTS = REPRODUCTIONS / "results"
 LEFT_OUT = "The picture shows photographs that may not be passed on; the command draws it."
@@ -58,9 +59,9 @@ def readme() -> str:
 
 def data() -> str:
     """The page on data with its contact sheets."""
-    text = (ROOT / "docs" / "data.md").read_text("utf-8")
+    text = (ROOT / "docs" / "how-to" / "data.md").read_text("utf-8")
     sheets = "\n\n".join(
-        f"`{dataset}`\n\n![{dataset}](sheets/{name}.png)" for name, dataset in SHEETS.items()
+        f"`{dataset}`\n\n![{dataset}](../sheets/{name}.png)" for name, dataset in SHEETS.items()
     )
     block = f"<!-- sheets -->\n{sheets}\n<!-- /sheets -->"
     return re.sub(r"<!-- sheets -->.*?<!-- /sheets -->", lambda _: block, text, flags=re.DOTALL)
@@ -167,11 +168,11 @@ def verdicts(name: str) -> str:
 
 def pages() -> dict[Path, str]:
     """The content of every generated page."""
-    texts = {ROOT / "docs" / f"{kind}.md": entry_page(kind) for kind in KINDS}
-    texts[ROOT / "docs" / "compositions.md"] = pairs.pair_page()
+    texts = {REFERENCE / f"{kind}.md": entry_page(kind) for kind in KINDS}
+    texts[REFERENCE / "compositions.md"] = pairs.pair_page()
     texts[REPRODUCTIONS / "README.md"] = items()
     texts |= {REPRODUCTIONS / f"{name}.md": verdicts(name) for name in trial_papers()}
-    return {ROOT / "README.md": readme(), ROOT / "docs" / "data.md": data(), **texts}
+    return {ROOT / "README.md": readme(), ROOT / "docs" / "how-to" / "data.md": data(), **texts}
 
 
 def main() -> int:

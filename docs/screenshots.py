@@ -1,4 +1,4 @@
-"""Take the screenshots of explorer.md, one per view.
+"""Take the screenshots of how-to/explorer.md, one per view.
 
 python docs/screenshots.py SPRITES COLOURFUL OTHER CLUSTERS STUDY
 

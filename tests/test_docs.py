@@ -100,7 +100,7 @@ def test_examples_run(script, tmp_path):
 
 def test_every_part_that_pages_name_exists():
     known = {name for registry in (models, networks, likelihoods) for name in registry}
-    guide = (ROOT / "docs" / "which-model.md").read_text("utf-8")
+    guide = (ROOT / "docs" / "how-to" / "which-model.md").read_text("utf-8")
     rows = [line for line in guide.splitlines() if line.startswith("|")][2:]
     wanted = {name for row in rows for name in re.findall(r"`([a-z0-9-]+)`", row.split("|")[2])}
     assert wanted <= known

@@ -71,7 +71,9 @@ def test_the_readme_table_and_the_pages_take_it_up(copy):
     root, python = copy
     python("docs/generate.py")
     assert "| `quiet-vae` | Quiet VAE |" in (root / "README.md").read_text("utf-8")
-    assert "| `stripes` | Stripes |" in (root / "docs" / "datasets.md").read_text("utf-8")
+    assert "| `stripes` | Stripes |" in (root / "docs" / "reference" / "datasets.md").read_text(
+        "utf-8"
+    )
 
 
 def test_the_contracts_apply_to_it(copy):

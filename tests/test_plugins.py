@@ -88,7 +88,7 @@ def test_the_command_takes_a_file_before_and_after_its_words(quiet, after):
 
 
 def test_the_example_of_the_page_works(tmp_path):
-    page = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text("utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "how-to" / "plugins.md").read_text("utf-8")
     path = tmp_path / "halved.py"
     path.write_text(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0])
     words = "train halved-vae sprites(size=16) --set share=0.25 --network mlp --steps 2 -q".split()
