@@ -107,6 +107,24 @@ def test_a_setting_counts_once_all_its_seeds_are_there(mine, tmp_path):
     assert claim["verdict"] == "not run" and "not complete" in claim["findings"]["ours"]["text"]
 
 
+def test_a_trial_continues_on_another_machine_from_its_table(mine, tmp_path):
+    first, second, results = tmp_path / "first", tmp_path / "second", tmp_path / "results"
+    laptop = ["--scale", "laptop", "-q", "--workers", 1]
+    assert command(mine, *laptop, "--out", first).exit_code == 0
+    whole = command(mine, "--out", first, "--results", tmp_path / "whole")
+    shutil.rmtree(sorted(first.glob("runs/*"))[0])
+    assert command(mine, "--out", first, "--results", results).exit_code == 0
+    continued = command(mine, *laptop, "--out", second, "--recorded", results)
+    assert continued.exit_code == 0, continued.output
+    assert len(list(second.glob("runs/*/done.json"))) == 2  # the setting that was not complete
+    joined = command(mine, "--out", second, "--results", results)
+    assert joined.stdout == whole.stdout.replace("whole", "results")
+    facts = json.loads((results / "mine-sprites-laptop.json").read_text())
+    assert len(facts["settings"]) == 2 and not facts["incomplete"] and "continued" in facts
+    again = command(mine, *laptop, "--out", second, "--recorded", results)
+    assert again.exit_code == 0 and len(list(second.glob("runs/*/done.json"))) == 2
+
+
 def test_seeds_can_be_fewer_or_more(mine, tmp_path):
     words = [f"{mine}/table1", "--scale", "smoke", "--workers", 1, "--out", tmp_path / "out", "-q"]
     assert command(*words, "--seeds", 1).exit_code == 0

@@ -44,6 +44,12 @@ def reproduce(
             help="Train nothing: write the tables of finished runs and the verdicts here."
         ),
     ] = None,
+    recorded: Annotated[
+        Path | None,
+        typer.Option(
+            help="Skip runs whose scores are in the tables here; train the others, write no page."
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce a table or figure: the paper's numbers next to ours, and a verdict on each claim.
@@ -62,6 +68,7 @@ def reproduce(
     """
     from untwine.reproduce.items import all_items, find_items
     from untwine.reproduce.page import write_index
+    from untwine.reproduce.trial import without_recorded
 
     if item and every:
         raise ParameterError("name an item or write --all, not both")
@@ -76,7 +83,11 @@ def reproduce(
     failed = False
     for one in all_items() if every else find_items(item):
         try:
-            failed |= not reproduce_item(one, scale, seeds, workers, stand_ins, out, quiet)
+            prepared = prepare_item(one, scale, seeds, stand_ins, out)
+            if recorded is not None:
+                failed |= not run_studies(without_recorded(prepared, recorded), workers, quiet)
+            else:
+                failed |= not reproduce_item(prepared, workers, quiet)
         except DataError as error:
             if not every:
                 raise
@@ -110,23 +121,24 @@ def list_items(items: "list[Item]") -> None:
     say("run one: untwine reproduce ITEM --scale laptop")
 
 
-def reproduce_item(
-    item: "Item",
-    scale: str,
-    seeds: int,
-    workers: int,
-    stand_ins: bool,
-    out: Path,
-    quiet: bool,
-) -> bool:
-    """Run an item and write its page; whether every run succeeded."""
+def prepare_item(
+    item: "Item", scale: str, seeds: int, stand_ins: bool, out: Path
+) -> "PreparedItem":
+    """Plan the studies of an item and name the stand-ins that they use."""
     from untwine.reproduce.items import prepare
-    from untwine.reproduce.page import write_page
 
     prepared = prepare(item, scale, out, seeds=seeds, stand_ins=stand_ins)
     for real, other in prepared.stand_ins.items():
         why = "as requested" if stand_ins else "whose files are missing"
         say(f"{other} stands in for {real}, {why}")
+    return prepared
+
+
+def reproduce_item(prepared: "PreparedItem", workers: int, quiet: bool) -> bool:
+    """Run an item and write its page; whether every run succeeded."""
+    from untwine.reproduce.page import write_page
+
+    item = prepared.item
     succeeded = run_studies(prepared, workers, quiet)
     page = write_page(prepared, quiet=quiet)
     say(f"{item.address}: {item.title}")

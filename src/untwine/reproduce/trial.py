@@ -66,8 +66,23 @@ def record_runs(paper: Paper, scale: str, out: Path, folder: Path) -> dict[str, 
     return left
 
 
+def without_recorded(prepared: PreparedItem, folder: Path) -> PreparedItem:
+    """Return an item's studies without the runs whose scores are in the tables in `folder`."""
+    records = read_records(prepared.item.paper, prepared.scale, folder)
+    hashes = {run.hash for record in records.values() for run in record.study.runs}
+
+    def left(whole: StudyFolder) -> StudyFolder:
+        runs = tuple(run for run in whole.study.runs if run.hash not in hashes)
+        return replace(whole, study=replace(whole.study, runs=runs))
+
+    folders = {name: left(whole) for name, whole in prepared.folders.items()}
+    return replace(prepared, folders=folders)
+
+
 def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
     """Write the table of a study: all settings whose seeds are complete.
+
+    Settings that only an earlier table has, of a trial begun on another machine, stay in it.
 
     Returns:
         a run of each setting that is incomplete, which the table leaves out
@@ -75,24 +90,29 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
     paper, scale = evidence.item.paper, evidence.prepared.scale
     whole = evidence.folder(study)
     started = read_study_file(whole.path).get("started") or {}
-    table = evidence.table(study)
-    scored = set(table["run"])
+    fixed = started.get("fingerprints", {})
+    earlier = read_records(paper, scale, folder).get(study)
+    if earlier and earlier.facts["fingerprints"].get("settings") != fixed.get("settings"):
+        earlier = None
+    table, scored = _join_tables(whole.study, evidence.table(study), earlier)
     groups: dict[str, list[Run]] = {}
     for run in whole.study.runs:
         groups.setdefault(replace(run, seed=0).hash, []).append(run)
-    complete = [runs for runs in groups.values() if {run.directory for run in runs} <= scored]
-    names = {run.directory for runs in complete for run in runs}
+    complete = [runs for runs in groups.values() if {run.hash for run in runs} <= scored]
     left = [runs[0] for runs in groups.values() if runs not in complete]
-    if not names:
+    if not complete:
         return left
     stem = f"{paper.name}-{study}-{scale}"
-    text = table[table["run"].isin(names)].to_csv(index=False, float_format="%.6g")
+    names = {run.hash for runs in complete for run in runs}
+    text = table[table.index.isin(names)].to_csv(index=False, float_format="%.6g")
     write_bytes(folder / f"{stem}.csv", text.encode())
+    commits = [*(_commits(earlier.facts) if earlier else ()), started.get("commit", "")]
     facts = {
         "study": study,
         "scale": scale,
-        "commit": started.get("commit", ""),
-        "fingerprints": started.get("fingerprints", {}),
+        "commit": commits[0],
+        "continued": list(dict.fromkeys(commits[1:])),
+        "fingerprints": earlier.facts["fingerprints"] if earlier else fixed,
         "stand_ins": dict(evidence.prepared.stand_ins),
         "metrics": whole.study.metrics,
         "examples": whole.study.examples,
@@ -102,6 +122,26 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
     }
     write_json(folder / f"{stem}.json", facts)
     return left
+
+
+def _join_tables(study: Study, table: Table, earlier: Record | None) -> tuple[Table, set[str]]:
+    """Return the rows of finished runs and of an earlier table, by hash, and the hashes."""
+    import pandas as pd
+
+    hashes = {run.directory: run.hash for run in study.runs}
+    table = table.set_index(table["run"].map(hashes))
+    if earlier is not None:
+        names = {run.directory: run.hash for run in earlier.study.runs}
+        before = earlier.table.set_index(earlier.table["run"].map(names))
+        table = pd.concat([table, before[~before.index.isin(table.index)]])
+        order = {run.hash: position for position, run in enumerate(study.runs)}
+        table = table[table.index.isin(order)].sort_index(key=lambda index: index.map(order))
+    return table, set(table.index)
+
+
+def _commits(facts: Mapping[str, Any]) -> list[str]:
+    """Return the commits from which a study was started and continued."""
+    return [facts["commit"], *facts.get("continued", ())]
 
 
 def read_records(paper: Paper, scale: str, folder: Path) -> dict[str, Record]:
@@ -175,9 +215,10 @@ def write_verdicts(paper: Paper, folder: Path) -> list[Verdict]:
     before = {v.name: v for v in read_verdicts(file)} if file.exists() else {}
     verdicts = [_keep_published(v, before.get(v.name)) for v in assess_paper(paper, folder)]
     commits = {
-        record.facts["commit"]
+        commit
         for scale in EVIDENCE_SCALES.values()
         for record in read_records(paper, scale, folder).values()
+        for commit in _commits(record.facts)
     }
     facts = {
         "paper": paper.name,
