@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check docs bench reproduce fuzz clean
+.PHONY: demo test check docs site bench reproduce fuzz clean
 
 # Train on the embedded sprites for about two minutes, score the model, write its report.
 demo: $(READY)
@@ -26,6 +26,10 @@ check: $(READY)
 docs: $(READY)
 	$(BIN)/python docs/generate.py
 
+# Build the documentation site offline, with a strict check of its links; open site/index.html.
+site: $(READY)
+	$(BIN)/python docs/site.py
+
 # Ratios, each measured in one interleaved run; writes benchmarks/RESULTS.md.
 bench: $(READY)
 	$(BIN)/python benchmarks/page.py
@@ -39,7 +43,7 @@ fuzz: $(READY)
 	$(BIN)/python tests/corpus/fuzz.py 10000
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist build site .pytest_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
