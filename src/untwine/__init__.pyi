@@ -3,6 +3,7 @@ __version__: str
 from . import datasets as datasets
 from . import metrics as metrics
 from . import models as models
+from . import plot as plot
 from . import slots as slots
 from . import study as study
 from .data.arrays import from_arrays as from_arrays
