@@ -76,6 +76,7 @@ for use in (model.encode, model.outliers, model.decode, model.sample, model.reco
 app.command()(model.export)
 app.command()(catalogue.cite)
 app.command()(train.runs)
+app.command()(train.rm)
 app.add_typer(study.app, name="study")
 app.command()(reproduce.reproduce)
 app.command()(explore.explore)

@@ -49,7 +49,7 @@ def encode(
       untwine encode beta-tcvae ./new-photos --out codes.csv
       untwine encode beta-tcvae --out codes.npz && untwine score codes.npz
     """
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
     from untwine.scoring.codes import codes
     from untwine.scoring.outputs import write_codes
 
@@ -76,7 +76,7 @@ def outliers(
       untwine outliers beta-tcvae
       untwine outliers beta-tcvae ./new-photos --count 20 --out by-likelihood.csv
     """
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
     from untwine.scoring.codes import outliers as find_outliers
     from untwine.scoring.outputs import write_codes
 
@@ -106,7 +106,7 @@ def decode(
     import torch
 
     from untwine.errors import DataError
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
     from untwine.scoring.outputs import write_examples
     from untwine.scoring.rows import read_rows
 
@@ -137,7 +137,7 @@ def sample(
     Example:
       untwine sample beta-tcvae --count 16 --out samples.png
     """
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
     from untwine.scoring.outputs import write_examples
 
     drawn = open_trained(run, runs).model.sample(count, seed=seed)
@@ -160,7 +160,7 @@ def reconstruct(
     Example:
       untwine reconstruct beta-tcvae ./new-photos --out reconstructions
     """
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
     from untwine.scoring.outputs import write_examples
 
     trained = open_trained(run, runs, data)
@@ -190,7 +190,7 @@ def export(
       untwine export beta-tcvae ./model
       untwine export beta-tcvae ./model --onnx
     """
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
 
     model = open_trained(run, out).model
     path = model.save(folder)

@@ -40,10 +40,10 @@ class Tracker(Protocol):
 class TensorBoard:
     """Event files below `OUT/tensorboard`, a folder for each run."""
 
-    def __init__(self, spec: Run, out: Path, first_step: int) -> None:
+    def __init__(self, spec: Run, run: Path, first_step: int) -> None:
         from torch.utils.tensorboard.writer import SummaryWriter
 
-        folder = out / "tensorboard" / spec.directory
+        folder = run.parent / "tensorboard" / run.name
         # A resumed run repeats the rows since its checkpoint; they replace those of before.
         self.writer = SummaryWriter(str(folder), purge_step=first_step)
 
@@ -62,16 +62,16 @@ class TensorBoard:
 class Wandb:
     """A run of Weights & Biases in the project `untwine`, or that of WANDB_PROJECT."""
 
-    def __init__(self, spec: Run, out: Path, first_step: int) -> None:
+    def __init__(self, spec: Run, run: Path, first_step: int) -> None:
         import wandb  # pyright: ignore[reportMissingImports]
 
         self.wandb = wandb
         self.run = wandb.init(
             project=wandb.Settings().project or "untwine",
             id=spec.hash,
-            name=spec.directory,
+            name=run.name,
             config=spec.to_json(),
-            dir=str(out),
+            dir=str(run.parent),
             resume="allow",
         )
 
@@ -88,12 +88,14 @@ class Wandb:
 class MLflow:
     """A run of MLflow; by default in the database `OUT/mlflow.db`."""
 
-    def __init__(self, spec: Run, out: Path, first_step: int) -> None:
+    def __init__(self, spec: Run, run: Path, first_step: int) -> None:
         import os
 
         import mlflow  # pyright: ignore[reportMissingImports]
 
-        place = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{out.resolve()}/mlflow.db"
+        place = (
+            os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{run.parent.resolve()}/mlflow.db"
+        )
         self.client = mlflow.MlflowClient(tracking_uri=place)
         known = self.client.get_experiment_by_name("untwine")
         experiment = known.experiment_id if known else self.client.create_experiment("untwine")
@@ -102,8 +104,8 @@ class MLflow:
             self.id = same[0].info.run_id
             return
         tags = {"untwine_hash": spec.hash}
-        run = self.client.create_run(experiment, run_name=spec.directory, tags=tags)
-        self.id = run.info.run_id
+        created = self.client.create_run(experiment, run_name=run.name, tags=tags)
+        self.id = created.info.run_id
         for name, value in spec.to_json().items():
             self.client.log_param(self.id, name, str(value)[:500])
 
@@ -142,9 +144,9 @@ def check_tracker(name: str) -> None:
 class Tracking:
     """One tracker of one run. Whatever it raises is a warning, and ends the tracking alone."""
 
-    def __init__(self, name: str, spec: Run, out: str | Path) -> None:
+    def __init__(self, name: str, spec: Run, run: Path) -> None:
         check_tracker(name)
-        self.name, self.spec, self.out = name, spec, Path(out)
+        self.name, self.spec, self.run = name, spec, run
         self.tracker: Tracker | None = None
         self.failed = False
 
@@ -155,7 +157,7 @@ class Tracking:
 
         def write() -> None:
             if self.tracker is None:
-                self.tracker = TRACKERS[self.name](self.spec, self.out, step)
+                self.tracker = TRACKERS[self.name](self.spec, self.run, step)
             self.tracker.write_row(step, values)
 
         self._attempt(write)
