@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 Images = NDArray[np.floating[Any]]  # (N, C, H, W) in [0, 1]
 Numbers = NDArray[np.floating[Any]]  # (N,)
-Look = Callable[[Images], Numbers]
 
 
 def ink(images: Images) -> Numbers:
@@ -49,12 +48,12 @@ def greyness(images: Images) -> Numbers:
     return (4 * images * (1 - images)).mean((1, 2, 3))
 
 
-DIGIT_LOOKS: Mapping[str, Look] = {
+DIGIT_LOOKS: Mapping[str, Callable[[Images], Numbers]] = {
     "ink": ink,
     "contrast": contrast,
     "slant": slant,
 }
-FACE_LOOKS: Mapping[str, Look] = {
+FACE_LOOKS: Mapping[str, Callable[[Images], Numbers]] = {
     "brightness": ink,
     "contrast": contrast,
     "colour": colour,
