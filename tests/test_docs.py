@@ -1,7 +1,9 @@
 """README and docs say what the code does."""
 
+import importlib.util
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,17 @@ from untwine.registry import likelihoods, models, networks
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
+
+
+def load_script(path):
+    """A script outside the package as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+site = load_script(ROOT / "docs" / "site.py")
 
 
 PAGES = [
@@ -86,8 +99,33 @@ def command_lines(text):
     "path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
 )
 def test_links_lead_somewhere(path):
-    for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", path.read_text("utf-8")):
+    for target in site.LINK.findall(path.read_text("utf-8")):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_pages_are_in_the_navigation_of_the_site():
+    assert list(site.unlisted(ROOT)) == []
+
+
+def test_the_site_builds_without_broken_links_and_foreign_requests(tmp_path):
+    pytest.importorskip("zensical", reason="the extra `docs` is not installed")
+    site.stage(ROOT, tmp_path / "build" / "pages")
+    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    build = [sys.executable, "-m", "zensical", "build", "--strict"]
+    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(site.broken(tmp_path / "site")) == []
+    assert len(list((tmp_path / "site").rglob("*.html"))) >= len(list(ROOT.glob("docs/**/*.md")))
+
+
+def test_the_check_of_the_site_finds_what_is_broken(tmp_path):
+    page = '<p id="here"><a href="b.html">x</a><a href="#there">y</a><a href="https://x.org">z</a>'
+    (tmp_path / "a.html").write_text(page + '<script src="https://x.org/a.js"></script>', "utf-8")
+    assert [line.partition(" ")[2] for line in site.broken(tmp_path)] == [
+        "loads https://x.org/a.js from another host",
+        "links to b.html, which does not exist",
+        "links to #there, which has no such place",
+    ]
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)

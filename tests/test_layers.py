@@ -22,7 +22,7 @@ LAYERS = (
     ),
     *("parts", "vae", "latents", "optimisers", "state", "train", "estimators | renderers"),
     "models | metrics | datasets | networks | likelihoods",
-    *("spec", "runs", "scoring", "catalogue", "study", "report"),
+    *("spec", "runs", "scoring", "catalogue", "study", "plot", "report"),
     *("reproduce | explore | sklearn", "cli"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split(" | ")}

@@ -23,7 +23,7 @@ LARGE = {
 }  # fmt: skip
 
 
-PACKAGES = {"datasets", "metrics", "models", "slots", "study"}  # public as a whole
+PACKAGES = {"datasets", "metrics", "models", "plot", "slots", "study"}  # public as a whole
 WEIGHTS = SOURCE / "estimators" / "pretrained.py"  # reads published files, known by checksum
 
 

@@ -139,13 +139,13 @@ def test_your_own_images_travel_the_whole_road(untwine_command, tmp_path):
     )
     line = f"train vae {tmp_path}/mine.npz --steps 5 --batch 8 --set width=4 -q"
     assert untwine_command(line)[0] == 0
-    assert untwine_command("report vae-array --metrics mig,reconstruction -q")[0] == 0
+    assert untwine_command("report vae-mine --metrics mig,reconstruction -q")[0] == 0
 
 
 def test_vectors_travel_the_whole_road(untwine_command, tmp_path):
     np.save(tmp_path / "v.npy", np.random.default_rng(0).standard_normal((64, 5)))
     assert untwine_command(f"train vae {tmp_path}/v.npy --steps 5 --batch 8 -q")[0] == 0
-    assert untwine_command("report vae-array --examples 50 -q")[0] == 0
+    assert untwine_command("report vae-v- --examples 50 -q")[0] == 0
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(runs):

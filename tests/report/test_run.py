@@ -2,14 +2,12 @@
 
 import re
 import shlex
-import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 import untwine
-from untwine.report.run import curves
 from untwine.runs.describe import train_command
 from untwine.spec import plan
 
@@ -100,13 +98,6 @@ def test_the_command_makes_the_same_run_again():
         seed=int(options["--seed"]),
     )
     assert again == spec
-
-
-def test_curves_are_valid_svg_and_repeat():
-    lines = {name: np.linspace(1, 0, 50) for name in "abcdef"}
-    first, second = (curves(range(50), lines) for _ in range(2))
-    assert first == second
-    assert ET.fromstring(first).tag.endswith("svg")
 
 
 def test_your_own_data_is_called_by_its_file(tmp_path):

@@ -14,7 +14,8 @@ from untwine.data import files, opening
 from untwine.errors import DataError, RunError, UntwineError
 from untwine.explore.gallery import Gallery
 from untwine.runs.describe import describe_runs, unmarked_runs
-from untwine.runs.directory import list_runs, open_trained, read_done, score_values
+from untwine.runs.directory import list_runs, read_done, score_values
+from untwine.runs.finding import open_trained
 from untwine.runs.received import named_files
 from untwine.runs.training import run
 from untwine.scoring.scores import evaluate_run

@@ -15,7 +15,8 @@ import torch
 import untwine
 from untwine.errors import RunError
 from untwine.runs.describe import describe_runs
-from untwine.runs.directory import find_run, is_finished, read_scores, score_values
+from untwine.runs.directory import is_finished, read_scores, score_values
+from untwine.runs.finding import find_run
 from untwine.runs.states import latest_state, list_states, save_state
 from untwine.scoring import scores
 from untwine.scoring.scores import evaluate_run

@@ -12,10 +12,7 @@ if TYPE_CHECKING:
     from untwine.data.dataset import Dataset
 
 Model = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN", help="A run, a part of its name, a model folder or hf://ORG/NAME."
-    ),
+    str, typer.Argument(metavar="RUN", help="A run, a part of its name, or a model folder.")
 ]
 Data = Annotated[
     str | None,
@@ -52,7 +49,7 @@ def encode(
       untwine encode beta-tcvae ./new-photos --out codes.csv
       untwine encode beta-tcvae --out codes.npz && untwine score codes.npz
     """
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
     from untwine.scoring.codes import codes
     from untwine.scoring.outputs import write_codes
 
@@ -79,7 +76,7 @@ def outliers(
       untwine outliers beta-tcvae
       untwine outliers beta-tcvae ./new-photos --count 20 --out by-likelihood.csv
     """
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
     from untwine.scoring.codes import outliers as find_outliers
     from untwine.scoring.outputs import write_codes
 
@@ -109,7 +106,7 @@ def decode(
     import torch
 
     from untwine.errors import DataError
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
     from untwine.scoring.outputs import write_examples
     from untwine.scoring.rows import read_rows
 
@@ -140,7 +137,7 @@ def sample(
     Example:
       untwine sample beta-tcvae --count 16 --out samples.png
     """
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
     from untwine.scoring.outputs import write_examples
 
     drawn = open_trained(run, runs).model.sample(count, seed=seed)
@@ -163,7 +160,7 @@ def reconstruct(
     Example:
       untwine reconstruct beta-tcvae ./new-photos --out reconstructions
     """
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
     from untwine.scoring.outputs import write_examples
 
     trained = open_trained(run, runs, data)
@@ -193,41 +190,10 @@ def export(
       untwine export beta-tcvae ./model
       untwine export beta-tcvae ./model --onnx
     """
-    from untwine.runs.directory import open_trained
+    from untwine.runs.finding import open_trained
 
     model = open_trained(run, out).model
     path = model.save(folder)
     if onnx:
         model.export_onnx(path)
     show_path(path)
-
-
-def push(
-    run: Annotated[str, typer.Argument(help="A run, or a part of its name.")],
-    repository: Annotated[str, typer.Argument(metavar="ORG/NAME", help="Repository on the Hub.")],
-    revision: Annotated[str | None, typer.Option(help="Branch; by default the main one.")] = None,
-    licence: Annotated[str, typer.Option(help="Of the weights: apache-2.0, cc-by-4.0, ...")] = "",
-    private: Annotated[
-        bool, typer.Option("--private", help="Make a new repository private.")
-    ] = False,
-    out: Runs = Path("runs"),
-) -> None:
-    """Upload a run's model to the Hugging Face Hub, with a page about it.
-
-    The page is made from the run: equation, data, scores next to their references, BibTeX, and how
-    to load the model. Neither data nor paths are uploaded. Log in with `hf auth login` first, or
-    set HF_TOKEN.
-
-    \b
-    Example:
-      untwine evaluate beta-tcvae && untwine push beta-tcvae me/sprites --licence cc-by-4.0
-    """
-    from untwine.catalogue.publishing import push as push_run
-    from untwine.runs.directory import find_run, read_scores
-
-    path = find_run(run, out)
-    address = push_run(path, repository, revision=revision, licence=licence, private=private)
-    if not read_scores(path):
-        say(f"the page has no scores; run `untwine evaluate {path}` and push again to add them")
-    say(f'load it: untwine.load("{address}")')
-    print(address)

@@ -65,7 +65,7 @@ def evaluate(
       untwine evaluate runs/beta-tcvae-sprites-3f2a --metrics mig,sap[svm] --set bins=30
       untwine evaluate vae-photos --data /new/place/photos
     """
-    from untwine.runs.directory import find_run
+    from untwine.runs.finding import find_run
     from untwine.scoring.scores import evaluate_run
 
     scores = evaluate_run(
@@ -216,7 +216,7 @@ def report(
       untwine report beta-tcvae --metrics mig,dci --examples 1000
     """
     from untwine.report.run import write_report
-    from untwine.runs.directory import find_run
+    from untwine.runs.finding import find_run
 
     names = split_names(metrics)
     where = find_run(run, out)

@@ -1,5 +1,6 @@
-"""The commands that make and list runs."""
+"""The commands that make, list and remove runs."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -63,13 +64,14 @@ def train(
         int, typer.Option(min=1, help="Steps between two checkpoints.")
     ] = 1000,
     track: Track = "",
+    name: Annotated[str, typer.Option(help="What to call the run; not part of its hash.")] = "",
     quiet: Quiet = False,
 ) -> None:
     """Train a model in a new run directory.
 
-    The directory is named by a hash of the specification: every name and number below except
-    device, threads and compilation, which affect rounding only. Repeat the command to resume an
-    interrupted run; finished runs are skipped.
+    The directory is called NAME-MODEL-DATA-HASH, with a hash of the specification: every name and
+    number below except device, threads and compilation, which affect rounding only. Repeat the
+    command to resume an interrupted run; finished runs are skipped.
 
     \b
     Examples:
@@ -78,6 +80,7 @@ def train(
       untwine train beta-vae ./photos --set folder.size=64 --latent 32
       untwine train vae mnist --epochs 20 --validation 0.1 --patience 10 --schedule cosine
       untwine train vae people.csv --set table.factors=species
+      untwine train vae sprites --latent 4 --name small
       untwine train vae data.npz --network mlp --set mlp.width=512 --likelihood gaussian
 
     `untwine models`, `datasets`, `networks` and `likelihoods` list what can be named; `untwine
@@ -85,6 +88,7 @@ def train(
     """
     from untwine.runs.describe import same_on_other_files
     from untwine.runs.directory import is_finished
+    from untwine.runs.names import place_run
     from untwine.runs.training import resumable, run
     from untwine.spec import plan
 
@@ -109,13 +113,16 @@ def train(
         warm_up=warm_up,
     )
     spec = resumable(asked, out)
+    path = place_run(spec, out, name)
     if spec != asked:
-        say(f"{out / spec.directory} is the run of this folder, known by names and sizes of files")
+        say(f"{path} is the run of this folder, known by names and sizes of files")
     elif others := same_on_other_files(spec, out):
         say(f"a new run is started: the data is not that of {', '.join(others)}")
-    was_finished = is_finished(out / spec.directory)
+    if name and path.exists() and not path.name.startswith(f"{name}-"):
+        say(f"{path} is this run, and keeps its name; rename its directory to call it {name}")
+    was_finished = is_finished(path)
     try:
-        path = run(
+        run(
             spec,
             out,
             device=device,
@@ -123,10 +130,11 @@ def train(
             compile=compile,
             checkpoint_every=checkpoint_every,
             track=track,
+            name=name,
             quiet=quiet,
         )
     except KeyboardInterrupt:
-        say(f"interrupted; run the same command to resume {out / spec.directory}")
+        say(f"interrupted; run the same command to resume {path}")
         raise typer.Exit(130) from None
     say(f"{'already finished' if was_finished else 'finished'}: {path}")
     say(f"next: untwine evaluate {path}   or   untwine report {path}")
@@ -147,3 +155,38 @@ def runs(out: Runs = Path("runs")) -> None:
             f"{len(foreign)} of them name files and are not marked as yours, so these are not "
             f"opened; if they are yours: untwine trust {foreign[0] if len(foreign) == 1 else out}"
         )
+
+
+def rm(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Run directories, or parts of names.")
+    ],
+    out: Runs = Path("runs"),
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove runs: weights, history, scores and report.
+
+    Asks first. A run that is being trained and a directory that is not a run are refused, and then
+    nothing is removed.
+
+    \b
+    Examples:
+      untwine rm small
+      untwine rm runs/vae-sprites-1a2b3c4d5e6f --yes
+    """
+    from untwine.errors import ParameterError
+    from untwine.runs.finding import find_run
+    from untwine.runs.removing import remove_run, require_removable
+
+    paths = list(dict.fromkeys(find_run(name, out) for name in runs))
+    for path in paths:
+        require_removable(path)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ParameterError("untwine rm asks before it removes; write --yes to do so unasked")
+        for path in paths:
+            say(f"  {path}")
+        typer.confirm(f"Remove {len(paths)} run{'s' * (len(paths) > 1)}?", abort=True, err=True)
+    for path in paths:
+        remove_run(path)
+        say(f"removed: {path}")

@@ -7,11 +7,12 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from untwine.data.dataset import Dataset, Factors, Source
 from untwine.data.derived import labels, open_dataset
-from untwine.errors import DataError
+from untwine.errors import DataError, ParameterError
 from untwine.registry import dataset
 from untwine.schema import Range
 
@@ -58,6 +59,16 @@ class Coloured:
         )
 
 
+def _assign_shares(shares: tuple[int, ...], count: int) -> NDArray[np.int64]:
+    """(count,) colours in these shares, exact to one, in random order."""
+    if not 0 < len(shares) <= len(COLOURS) or not sum(shares):
+        raise ParameterError(
+            f"coloured-mnist.shares must have 1 to {len(COLOURS)} weights, not all 0"
+        )
+    bounds = np.round(np.cumsum(shares) / sum(shares) * count)
+    return np.random.default_rng(0).permutation(np.searchsorted(bounds, np.arange(count), "right"))
+
+
 @dataset(
     title="Coloured MNIST",
     paper="Taghanaki et al., 2020",
@@ -72,8 +83,9 @@ class Coloured:
 def coloured_mnist(
     *,
     of: str = "mnist",
-    colours: Literal["multi", "single"] = "multi",
+    colours: Literal["multi", "single", "shares"] = "multi",
     colour: Annotated[int, Range(0, len(COLOURS) - 1)] = 5,
+    shares: Annotated[tuple[int, ...], Range(0)] = (58, 24, 10, 6, 2),
     digest: str = "",
 ) -> Dataset:
     """Digits in colour on black, the colour telling the digit (Taghanaki et al., 2020).
@@ -83,10 +95,14 @@ def coloured_mnist(
     names two of the colours, 5 yellow and 8 orange; the other eight are ours. An image is its
     grey levels times the colour. Two factors: the digit and the colour.
 
+    With "shares", the colour says nothing about the digit: the first colours of the palette come in
+    given shares, some rarely.
+
     Args:
         of: the digits: mnist, mnist(split=test), digits, fashion-mnist.
-        colours: "multi", each class in its own colour; "single", all in one.
+        colours: "multi", each class in its own colour; "single", all in one; "shares", in shares.
         colour: the one of "single": the digit whose colour it is; 5 is yellow.
+        shares: the weights of "shares", for the first colours in turn.
         digest: of the files behind the digits, filled in by a run.
     """
     base = open_dataset(of, digest)
@@ -95,7 +111,10 @@ def coloured_mnist(
         raise DataError(
             f"{of} cannot be coloured: it needs grey images of at most {len(COLOURS)} classes"
         )
-    tint = digit if colours == "multi" else np.full_like(digit, colour)
+    if colours == "shares":
+        tint = _assign_shares(shares, len(digit)).astype(digit.dtype)
+    else:
+        tint = digit if colours == "multi" else np.full_like(digit, colour)
     table = np.stack([digit, tint], 1).astype(np.uint8)
     source = Coloured(base.source, torch.from_numpy(tint), torch.tensor(COLOURS) / 255)
     assert base.factors is not None, "labels refuses data without factors"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 
 from untwine.latents import code_layout, sample_examples, summarise_latents
+from untwine.plot.curves import history
+from untwine.plot.images import (
+    random_examples,
+    reconstruction_images,
+    sample_images,
+    traversal_images,
+)
 from untwine.registry import metrics as metric_registry
 from untwine.registry import models
 from untwine.runs.describe import data_label, spec_rows, train_command
@@ -33,14 +37,12 @@ from untwine.scoring.scores import (
     value_title,
 )
 from untwine.spec import Settings
-from untwine.tools.compute import seeded
 from untwine.tools.deprecated import renamed_keywords
+from untwine.tools.figures import draw_svg, styled, themed
 from untwine.tools.files import write_bytes
 from untwine.tools.images import ImageArray, data_url, encode_png, image_grid
 from untwine.tools.pages import render
 
-INK = "#010203"  # placeholder for the page's text colour, see `curves`
-TRAVERSAL_REACH, TRAVERSAL_STEPS = 2.5, 11
 N_RECONSTRUCTIONS = 16
 SAMPLE_ROWS, SAMPLE_COLUMNS = 4, 16
 PICTURE_SEED = 1
@@ -157,29 +159,20 @@ def score_rows(scores: Scores) -> list[ScoreRow]:
 
 
 def latent_rows(trained: TrainedRun, latents: Sequence[LatentDescription]) -> list[LatentRow]:
-    """The latents with traversals of one image, from −2.5 to 2.5."""
-    data, device = trained.data, next(trained.model.parameters()).device
-    with seeded(PICTURE_SEED):
-        start = data.take(data.sample_indices(1, np.random.default_rng(PICTURE_SEED)))[0].to(device)
-    values = torch.linspace(-TRAVERSAL_REACH, TRAVERSAL_REACH, TRAVERSAL_STEPS)
-    images = trained.model.traverse(start, values)
-    return [LatentRow(one, _grid_url(images[one.number][None].cpu().numpy())) for one in latents]
+    """The latents with traversals of one image."""
+    images = traversal_images(trained.model, random_examples(trained.data, 1, PICTURE_SEED)[0])
+    return [LatentRow(one, _grid_url(images[one.number][None])) for one in latents]
 
 
 def reconstructions(trained: TrainedRun) -> str:
     """A picture of images above their reconstructions."""
-    data = trained.data
-    with seeded(PICTURE_SEED):
-        x = data.take(data.sample_indices(N_RECONSTRUCTIONS, np.random.default_rng(PICTURE_SEED)))
-    device = next(trained.model.parameters()).device
-    pair = torch.stack([x, trained.model.reconstruct(x.to(device)).cpu()])
-    return _grid_url(pair.numpy())
+    examples = random_examples(trained.data, N_RECONSTRUCTIONS, PICTURE_SEED)
+    return _grid_url(reconstruction_images(trained.model, examples))
 
 
 def samples(trained: TrainedRun) -> str:
     """A picture of samples from the prior."""
-    images = trained.model.sample(SAMPLE_ROWS * SAMPLE_COLUMNS, seed=PICTURE_SEED).cpu().numpy()
-    return _grid_url(images.reshape(SAMPLE_ROWS, SAMPLE_COLUMNS, *images.shape[1:]))
+    return _grid_url(sample_images(trained.model, SAMPLE_ROWS, SAMPLE_COLUMNS, PICTURE_SEED))
 
 
 def _grid_url(images: ImageArray) -> str:
@@ -187,62 +180,8 @@ def _grid_url(images: ImageArray) -> str:
     return data_url(encode_png(image_grid(images)))
 
 
+@styled
 def loss_curves(trained: TrainedRun) -> str:
     """The terms of the loss during training, as SVG; without constants of their estimators."""
-    rows = trained.shown_history()
-    names = [name for name in rows[0] if name != "step"]
-    lines: dict[str, Sequence[float]] = {
-        name.replace("_", " "): [row[name] for row in rows] for name in names
-    }
-    return curves([row["step"] for row in rows], lines)
-
-
-def curves(x: Sequence[float], lines: dict[str, Sequence[float]]) -> str:
-    """One small chart per line, side by side, as SVG in the page's text colour."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    style: dict[Any, Any] = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "untwine",
-        "font.family": "sans-serif",
-        "text.color": INK,
-        "axes.edgecolor": INK,
-        "axes.labelcolor": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "font.size": 9,
-    }
-    with rc_context(style):
-        across = min(4, len(lines))
-        down = -(-len(lines) // across)
-        figure = Figure(figsize=(2.9 * across, 2.1 * down), layout="constrained")
-        axes = np.atleast_1d(figure.subplots(down, across)).ravel()
-        for axis, (name, y) in zip(axes, lines.items(), strict=False):
-            axis.plot(x, y, color="#3b7dd8", linewidth=1.4)
-            axis.set_title(name, fontsize=10, loc="left")
-            axis.margins(x=0.01)
-            axis.set_ylim(*_axis_limits(y))
-            axis.ticklabel_format(axis="y", useOffset=False)
-            axis.xaxis.set_major_formatter(lambda step, _: _format_step(step))
-        for axis in axes[len(lines) :]:
-            axis.remove()
-        stream = io.StringIO()
-        figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    svg = stream.getvalue()
-    return svg[svg.index("<svg") :].replace(INK, "currentColor")
-
-
-def _format_step(step: float) -> str:
-    """Abbreviate a number of steps: 500, 2k."""
-    return f"{step / 1000:g}k" if step >= 1000 else f"{step:g}"
-
-
-def _axis_limits(y: Sequence[float]) -> tuple[float, float]:
-    """The range of a curve; its first tenth, which may be steep, does not count at the top."""
-    settled = np.asarray(y)[len(y) // 10 :]
-    low, high = float(np.min(y)), float(np.max(settled))
-    margin = 0.08 * (high - low) or 1.0
-    return low - margin, high + margin
+    svg = draw_svg(history(trained))
+    return themed(svg[svg.index("<svg") :])

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from untwine.errors import DataError
-from untwine.report import figures
+from untwine.plot import studies as figures
 from untwine.report.learned import not_finished, what_was_learned
 from untwine.study import statistics
 from untwine.study.comparisons import compare_pairs, recommendations

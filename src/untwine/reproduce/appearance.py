@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Images = NDArray[np.floating[Any]]  # (N, C, H, W) in [0, 1]
 Numbers = NDArray[np.floating[Any]]  # (N,)
+Look = Callable[[Images], Numbers]
 
 
 def ink(images: Images) -> Numbers:
@@ -48,12 +49,12 @@ def greyness(images: Images) -> Numbers:
     return (4 * images * (1 - images)).mean((1, 2, 3))
 
 
-DIGIT_LOOKS: Mapping[str, Callable[[Images], Numbers]] = {
+DIGIT_LOOKS: Mapping[str, Look] = {
     "ink": ink,
     "contrast": contrast,
     "slant": slant,
 }
-FACE_LOOKS: Mapping[str, Callable[[Images], Numbers]] = {
+FACE_LOOKS: Mapping[str, Look] = {
     "brightness": ink,
     "contrast": contrast,
     "colour": colour,

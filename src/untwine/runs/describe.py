@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from untwine.data.opening import FILE_PARAMETERS
 from untwine.errors import UntwineError
-from untwine.runs.directory import describe_progress, list_runs, read_spec, score_values
+from untwine.registry import Choice, datasets, models
+from untwine.runs.directory import describe_progress, list_runs, read_scores, read_spec, value_name
+from untwine.runs.names import OWN_DATA, data_label, place_run
 from untwine.runs.received import named_files
 from untwine.schema import Value, format_value
 from untwine.spec import Run
 from untwine.tools.trust import is_mine
 
-
-def data_label(spec: Run) -> str:
-    """What the data is called: its name, or that of the file or folder it comes from."""
-    return Path(str(spec.data.params.get("path") or spec.data.name)).name
+FIRST_SCORES = ("elbo", "reconstruction", "mig", "dci")  # in a line of the list of runs
+MAX_SCORES = 4
 
 
 def spec_rows(spec: Run) -> Sequence[tuple[str, str]]:
@@ -34,7 +35,7 @@ def spec_rows(spec: Run) -> Sequence[tuple[str, str]]:
 
 def train_command(spec: Run) -> str:
     """The command that makes this run again."""
-    own = spec.data.name in {"folder", "array", "table"}  # named by their path
+    own = spec.data.name in OWN_DATA
     place = str(spec.data.params["path"]) if own else spec.data.name
     words = ["untwine", "train", spec.model_name, place]
     for piece in [*spec.model, spec.data, spec.network, spec.likelihood]:
@@ -51,7 +52,7 @@ def train_command(spec: Run) -> str:
 
 def same_on_other_files(spec: Run, out: str | Path) -> list[str]:
     """The runs below `out` that ask for the same of the same path, when it held other files."""
-    if not spec.data.params.get("digest") or (Path(out) / spec.directory).exists():
+    if not spec.data.params.get("digest") or place_run(spec, out).exists():
         return []
     names: list[str] = []
     for path in list_runs(out):
@@ -87,8 +88,8 @@ def _describe(path: Path) -> list[str]:
         spec = read_spec(path)
         return [
             path.name,
-            " + ".join(str(part) for part in spec.model),
-            str(spec.data),
+            " + ".join(_short(part.name, models.non_default(part)) for part in spec.model),
+            data_text(spec),
             str(spec.seed),
             f"{spec.steps:,}",
             describe_progress(path, spec),
@@ -98,8 +99,24 @@ def _describe(path: Path) -> list[str]:
         return [path.name, "", "", "", "", f"unreadable: {error}", ""]
 
 
+def data_text(spec: Run) -> str:
+    """The data by its name and the parameters that are not at their defaults, without paths."""
+    return _short(data_label(spec), datasets.non_default(spec.data))
+
+
+def _short(name: str, params: Mapping[str, Value]) -> str:
+    hidden = ("name", "digest", *FILE_PARAMETERS)
+    return str(Choice(name, {key: value for key, value in params.items() if key not in hidden}))
+
+
 def _describe_scores(path: Path) -> str:
+    """The headline values of a few metrics, and how many more there are."""
     try:
-        return "  ".join(f"{name} {value:.3f}" for name, value in score_values(path).items())
+        stored = read_scores(path)
     except UntwineError as error:
         return f"unreadable: {error}"
+    order = dict.fromkeys([*(metric for metric in FIRST_SCORES if metric in stored), *stored])
+    firsts = [(metric, *next(iter(stored[metric]["values"].items()))) for metric in order]
+    shown = [f"{value_name(metric, key)} {value:.3f}" for metric, key, value in firsts]
+    more = len(shown) - MAX_SCORES
+    return "  ".join([*shown[:MAX_SCORES], *([f"and {more} more"] if more > 0 else [])])

@@ -27,11 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from untwine.data.dataset import Dataset
-from untwine.data.opening import FILE_PARAMETERS, open_like
+from untwine.data.opening import FILE_PARAMETERS
 from untwine.errors import DamagedFile, DataError, RunError
-from untwine.registry import Choice, datasets
+from untwine.registry import datasets
 from untwine.runs.cards import CARD, CHOICE, PROFILE, load_from_card, load_model, run_card
-from untwine.runs.hub import is_hub_address, load_from_hub
 from untwine.runs.received import load_data
 from untwine.runs.states import list_states, state_step
 from untwine.spec import Run, split_data
@@ -77,6 +76,7 @@ SCORE = {
 }
 SCORES = ({"weights": str, "scores": {str: SCORE}}, {str: SCORE})  # the second of version 0.1
 MAX_HISTORY_BYTES = 1 << 24
+REMOVED = ".removed-"  # begins the name of a run that is being removed
 
 
 @dataclass(frozen=True)
@@ -177,30 +177,13 @@ def parse_spec(record: Mapping[str, Any]) -> Run:
     return Run.from_json(record["spec"])
 
 
-def find_run(name: str, out: str | Path = "runs") -> Path:
-    """The run directory at this path, or the only one below `out` with this in its name.
-
-    The whole name comes before its beginning, and its beginning before any part of it.
-    """
-    if os.path.lexists(Path(name) / "run.json"):
-        return Path(name)
-    runs = list_runs(out)
-    for fits in (name.__eq__, lambda full: full.startswith(name), lambda full: name in full):
-        matches = [path for path in runs if fits(path.name)]
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            names = ", ".join(path.name for path in matches[:5])
-            more = ", ..." if len(matches) > 5 else ""
-            raise RunError(f"{name!r} matches {names}{more}; use a longer prefix")
-    raise RunError(f"there is no run {name!r} here or in {out}; `untwine runs` lists all runs")
-
-
 def list_runs(out: str | Path = "runs") -> list[Path]:
     """The run directories below `out`, oldest first."""
     times: dict[Path, float] = {}
     with suppress(FileNotFoundError, NotADirectoryError):
         for path in sorted(Path(out).iterdir()):
+            if path.name.startswith(REMOVED):  # what an interrupted removal left
+                continue
             with suppress(OSError):  # no run, or removed in the meantime
                 times[path] = os.lstat(path / "run.json").st_mtime
     return sorted(times, key=times.__getitem__)
@@ -236,10 +219,9 @@ def open_run(
 
 
 def load(place: str | Path) -> VAE:
-    """A trained model: a folder written by `VAE.save`, a finished run, or a model on the Hub.
+    """A trained model, from a folder written by `VAE.save` or from a finished run.
 
-    It opens that folder and nothing else: no data is needed. `hf://ORG/NAME` or
-    `hf://ORG/NAME@REVISION` downloads the two files of a model from the Hugging Face Hub.
+    It opens that folder and nothing else: no data is needed.
 
     >>> import tempfile, untwine
     >>> data = untwine.dataset("sprites", size=16)
@@ -248,52 +230,12 @@ def load(place: str | Path) -> VAE:
     >>> model.card.model_name, model.card.shape
     ('vae', (1, 16, 16))
     """
-    if is_hub_address(place):
-        return load_from_hub(str(place))
     path = Path(place).expanduser()
     if os.path.lexists(path / "model.json"):
         return load_model(path)
     if not os.path.lexists(path / "run.json"):
         raise RunError(f"{place} is neither a model folder nor a run: it has no model.json")
     return open_run(path).model
-
-
-@dataclass(frozen=True)
-class TrainedModel:
-    """A model and the data it is to be used on."""
-
-    model: VAE
-    open_data: Callable[[], Dataset]
-
-
-def open_trained(name: str, out: str | Path = "runs", data: str | None = None) -> TrainedModel:
-    """A model by its run, folder or address on the Hub, and the data named or the run's own."""
-    folder = Path(name).expanduser()
-    if is_hub_address(name):
-        model = load_from_hub(name)
-        return TrainedModel(model, lambda: _data_of_model(folder, model, data))
-    if os.path.lexists(folder / "model.json"):
-        model = load_model(folder)
-        return TrainedModel(model, lambda: _data_of_model(folder, model, data))
-    trained = open_run(find_run(name, out), data=data)
-    return TrainedModel(trained.model, lambda: trained.data)
-
-
-def _data_of_model(folder: Path, model: VAE, place: str | None) -> Dataset:
-    """The data named, prepared as that of the model; a dataset by name needs no place.
-
-    A model folder is never marked as one's own, so that it opens no file and downloads nothing.
-    """
-    assert model.card, "a loaded model has a card"
-    if model.card.data:
-        entry, params = datasets.parse(model.card.data)
-        if place:
-            return open_like(Choice(entry.name, params), place)
-        if "path" not in entry.parameters:
-            return load_data(folder, datasets.choose(entry.name, **params))
-    if place is None:
-        raise DataError("a model folder holds no data; name a folder, a file or a dataset")
-    return open_like(Choice(""), place)
 
 
 def data_opener(

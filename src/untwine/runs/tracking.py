@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from filelock import FileLock
 from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset
@@ -41,10 +40,10 @@ class Tracker(Protocol):
 class TensorBoard:
     """Event files below `OUT/tensorboard`, a folder for each run."""
 
-    def __init__(self, spec: Run, out: Path, first_step: int) -> None:
+    def __init__(self, spec: Run, run: Path, first_step: int) -> None:
         from torch.utils.tensorboard.writer import SummaryWriter
 
-        folder = out / "tensorboard" / spec.directory
+        folder = run.parent / "tensorboard" / run.name
         # A resumed run repeats the rows since its checkpoint; they replace those of before.
         self.writer = SummaryWriter(str(folder), purge_step=first_step)
 
@@ -63,24 +62,21 @@ class TensorBoard:
 class Wandb:
     """A run of Weights & Biases in the project `untwine`, or that of WANDB_PROJECT."""
 
-    def __init__(self, spec: Run, out: Path, first_step: int) -> None:
+    def __init__(self, spec: Run, run: Path, first_step: int) -> None:
         import wandb  # pyright: ignore[reportMissingImports]
 
         self.wandb = wandb
         self.run = wandb.init(
             project=wandb.Settings().project or "untwine",
             id=spec.hash,
-            name=spec.directory,
+            name=run.name,
             config=spec.to_json(),
-            dir=str(out),
+            dir=str(run.parent),
             resume="allow",
         )
-        # A resumed run repeats the rows since its checkpoint, bit for bit; it refuses these.
-        self.next_step = int(self.run.step or 0) if self.run.resumed else 0
 
     def write_row(self, step: int, values: Row) -> None:
-        if step >= self.next_step:
-            self.run.log(values, step=step)
+        self.run.log(values, step=step)
 
     def write_picture(self, name: str, step: int, picture: Picture) -> None:
         self.run.log({name: self.wandb.Image(picture)}, step=step)
@@ -92,43 +88,30 @@ class Wandb:
 class MLflow:
     """A run of MLflow; by default in the database `OUT/mlflow.db`."""
 
-    def __init__(self, spec: Run, out: Path, first_step: int) -> None:
+    def __init__(self, spec: Run, run: Path, first_step: int) -> None:
         import os
 
         import mlflow  # pyright: ignore[reportMissingImports]
 
-        place = os.environ.get("MLFLOW_TRACKING_URI")
-        pictures = None if place else (out.resolve() / "mlflow").as_uri()
-        place = place or f"sqlite:///{out.resolve()}/mlflow.db"
-        out.mkdir(parents=True, exist_ok=True)
-        with FileLock(out / ".mlflow.lock"):  # two processes cannot both create the database
-            self.client = mlflow.MlflowClient(tracking_uri=place)
-            known = self.client.get_experiment_by_name("untwine")
-            experiment = (
-                known.experiment_id
-                if known
-                else self.client.create_experiment("untwine", artifact_location=pictures)
-            )
-        self.last_step = -1
+        place = (
+            os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{run.parent.resolve()}/mlflow.db"
+        )
+        self.client = mlflow.MlflowClient(tracking_uri=place)
+        known = self.client.get_experiment_by_name("untwine")
+        experiment = known.experiment_id if known else self.client.create_experiment("untwine")
         same = self.client.search_runs([experiment], f"tags.untwine_hash = '{spec.hash}'")
         if same:
             self.id = same[0].info.run_id
-            # A resumed run repeats the rows since its checkpoint, bit for bit.
-            rows = self.client.get_metric_history(self.id, "loss")
-            self.last_step = max((row.step for row in rows), default=-1)
             return
         tags = {"untwine_hash": spec.hash}
-        run = self.client.create_run(experiment, run_name=spec.directory, tags=tags)
-        self.id = run.info.run_id
+        created = self.client.create_run(experiment, run_name=run.name, tags=tags)
+        self.id = created.info.run_id
         for name, value in spec.to_json().items():
             self.client.log_param(self.id, name, str(value)[:500])
 
     def write_row(self, step: int, values: Row) -> None:
-        if step <= self.last_step:
-            return
-        names = sorted(values, key="loss".__eq__)  # last: with it the row is complete
-        for name in names:
-            self.client.log_metric(self.id, name, values[name], step=step)
+        for name, value in values.items():
+            self.client.log_metric(self.id, name, value, step=step)
 
     def write_picture(self, name: str, step: int, picture: Picture) -> None:
         self.client.log_image(self.id, picture, f"{name}.png")
@@ -154,7 +137,6 @@ def check_tracker(name: str) -> None:
         elif name == "wandb":
             import wandb  # noqa: F401  # pyright: ignore[reportMissingImports]
         else:
-            import alembic  # noqa: F401
             import mlflow  # noqa: F401  # pyright: ignore[reportMissingImports]
             import sqlalchemy  # noqa: F401
 
@@ -162,9 +144,9 @@ def check_tracker(name: str) -> None:
 class Tracking:
     """One tracker of one run. Whatever it raises is a warning, and ends the tracking alone."""
 
-    def __init__(self, name: str, spec: Run, out: str | Path) -> None:
+    def __init__(self, name: str, spec: Run, run: Path) -> None:
         check_tracker(name)
-        self.name, self.spec, self.out = name, spec, Path(out)
+        self.name, self.spec, self.run = name, spec, run
         self.tracker: Tracker | None = None
         self.failed = False
 
@@ -175,7 +157,7 @@ class Tracking:
 
         def write() -> None:
             if self.tracker is None:
-                self.tracker = TRACKERS[self.name](self.spec, self.out, step)
+                self.tracker = TRACKERS[self.name](self.spec, self.run, step)
             self.tracker.write_row(step, values)
 
         self._attempt(write)

@@ -22,6 +22,7 @@ from untwine.data.files import CONTENT_PREFIX
 from untwine.data.opening import load_dataset
 from untwine.errors import ParameterError, RunError
 from untwine.runs.directory import TrainedRun, is_finished, open_run, read_record, read_spec
+from untwine.runs.names import place_run
 from untwine.runs.states import latest_state, list_states, save_state, state_step
 from untwine.runs.tracking import Tracking
 from untwine.spec import Run, build_model, plan, split_data
@@ -48,21 +49,22 @@ def run(
     checkpoint_every: int = 1000,
     on_row: OnRow | None = None,
     track: str = "",
+    name: str = "",
     quiet: bool = False,
 ) -> Path:
     """Train a run in its directory below `out`, or resume it; a finished run is skipped.
 
-    A resumed run keeps the device, the threads and the compilation with which it was started, and
-    ends with the weights and the history it would have had without the interruption. `on_row` is
-    called with every new row of the history. `track` names a tracker that gets every row and
-    pictures: tensorboard, wandb or mlflow.
+    A resumed run keeps its directory, the device, the threads and the compilation with which it was
+    started, and ends with the weights and the history it would have had without the interruption.
+    `on_row` is called with every new row of the history. `track` names a tracker that gets every
+    row and pictures: tensorboard, wandb or mlflow. `name` begins the name of a new directory.
 
     Returns:
         the run's directory
     """
     spec = resumable(spec, out)
-    path = Path(out) / spec.directory
-    tracking = Tracking(track, spec, out) if track else None
+    path = place_run(spec, out, name)
+    tracking = Tracking(track, spec, path) if track else None
     if is_finished(path):
         require_same(path, spec)
         adopt(path, spec)
@@ -130,14 +132,14 @@ def resumable(spec: Run, out: str | Path) -> Run:
     That version knew folders of pictures by the names and sizes of their files.
     """
     digest = str(spec.data.params.get("digest", ""))
-    if not digest.startswith(CONTENT_PREFIX) or (Path(out) / spec.directory).exists():
+    if not digest.startswith(CONTENT_PREFIX) or place_run(spec, out).exists():
         return spec
     former = load_dataset(spec.data).former_digest
     if not former:
         return spec
     data = replace(spec.data, params={**spec.data.params, "digest": former})
     former_spec = replace(spec, data=data)
-    return former_spec if (Path(out) / former_spec.directory).exists() else spec
+    return former_spec if place_run(former_spec, out).exists() else spec
 
 
 def train_run(
@@ -151,6 +153,7 @@ def train_run(
     checkpoint_every: int = 1000,
     on_row: OnRow | None = None,
     track: str = "",
+    name: str = "",
     quiet: bool = False,
     **numbers_and_settings: Any,
 ) -> TrainedRun:
@@ -167,7 +170,8 @@ def train_run(
     """
     spec = plan(model, data, **numbers_and_settings)
     options = {"device": device, "threads": threads, "compile": compile, "quiet": quiet}
-    path = run(spec, out, checkpoint_every=checkpoint_every, on_row=on_row, track=track, **options)
+    options |= {"checkpoint_every": checkpoint_every, "on_row": on_row, "track": track}
+    path = run(spec, out, name=name, **options)
     return open_run(path)
 
 

@@ -69,6 +69,7 @@ class Job:
 def finish_job(job: Job) -> Path:
     """Finish a job: train, score and store codes, skipping what is already done."""
     os.environ["NUMBA_NUM_THREADS"] = str(job.threads)  # read when it is first imported
+    job.path.mkdir(parents=True, exist_ok=True)  # `run` takes the directory that is there
     with threadpool_limits(job.threads), limit_threads(job.threads):
         path = run(
             job.spec,

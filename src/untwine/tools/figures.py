@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import io
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DRAWING_LOCK = threading.Lock()  # matplotlib's style belongs to the whole process
+P = ParamSpec("P")
+R = TypeVar("R")
+DRAWING_LOCK = threading.RLock()  # matplotlib's style belongs to the whole process
 INK, PAPER = "#1d2530", "#fffffe"  # in pages they become the colours of text and background
 DARK_INK, DARK_PAPER = "#e6e9ee", "#1c222b"
+NOTEBOOK_DPI = 110
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor"), INK),
@@ -51,13 +56,38 @@ def themed(svg: str) -> str:
     return svg.replace(INK, "currentColor").replace(PAPER, "var(--card)")
 
 
-def panels(count: int, *, width: float = 3.2, height: float = 2.8, most: int = 3) -> Any:
-    """Return a figure and `count` axes, at most `most` in a row."""
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """Draw in the one style, whatever thread and style the caller has."""
+
+    @wraps(draw)
+    def draw_styled(*args: P.args, **kwargs: P.kwargs) -> R:
+        from matplotlib import rc_context
+
+        with DRAWING_LOCK, rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return draw_styled
+
+
+@cache
+def _figure_class() -> type[Figure]:
+    """Matplotlib's figure, which also shows itself in notebooks that have not loaded pyplot."""
     from matplotlib.figure import Figure
 
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            stream = io.BytesIO()
+            self.savefig(stream, format="png", dpi=NOTEBOOK_DPI)
+            return stream.getvalue()
+
+    return ShownFigure
+
+
+def panels(count: int, *, width: float = 3.2, height: float = 2.8, most: int = 3) -> Any:
+    """Return a figure and `count` axes, at most `most` in a row."""
     columns = min(count, most)
     rows = -(-count // columns)
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    figure = _figure_class()(figsize=(width * columns, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis in axes[count:]:
         axis.set_visible(False)

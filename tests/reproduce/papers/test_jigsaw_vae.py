@@ -12,7 +12,7 @@ import untwine
 from untwine.data.derived import subset
 from untwine.data.opening import reopen_with
 from untwine.datasets.coloured_mnist import COLOURS
-from untwine.errors import DataError, UnknownNameError
+from untwine.errors import DataError, ParameterError, UnknownNameError
 from untwine.parts.defaults import NoCorruption
 from untwine.registry import datasets
 from untwine.reproduce.exhibits.pictures import samples
@@ -25,6 +25,7 @@ from untwine.reproduce.papers.jigsaw_vae.exhibits import (
 )
 from untwine.reproduce.papers.jigsaw_vae.measures import (
     abruptness,
+    colour_shares,
     colours,
     feature_classifier,
     feature_labels,
@@ -329,3 +330,18 @@ def test_models_are_written_as_runs_are_called(scale):
 def test_the_measures_are_known_by_name():
     for function in (colours, recoloured, features, paths):
         assert measure[function.__name__] is function
+
+
+def test_shares_of_colours_in_samples_are_compared_with_those_of_the_data():
+    run = finished(FixedModel(None), "coloured-mnist(of=digits, colours=shares, shares=3,1)")
+    levels = run.data.factors.levels_at(np.arange(len(run.data)))[:, 1]
+    assert np.bincount(levels).tolist() == [1125, 375]
+    run.model.sample = lambda n, seed: run.data.take(np.flatnonzero(levels == 0)[:n])
+    found = colour_shares(run, samples=100)
+    assert found["red in data"] == 75 and found["red in samples"] == 100 and found["read"] == 1
+    assert found["average"] == 25 and found["green in samples"] == 0
+
+
+def test_shares_need_a_weight():
+    with pytest.raises(ParameterError, match="1 to 10 weights"):
+        untwine.dataset("coloured-mnist(of=digits, colours=shares, shares=0,0)")

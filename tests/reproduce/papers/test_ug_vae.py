@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -19,6 +20,7 @@ from untwine.reproduce.papers.ug_vae.batches import (
     batch_kinds,
     batch_source,
     group_codes,
+    random_between,
     svm_accuracies,
 )
 from untwine.runs.directory import TrainedRun
@@ -207,7 +209,27 @@ def test_what_the_decoder_listens_to_moves_the_picture(own, common):
     found = measures.shared_effect(decoding(finished("ml-vae", "content=4"), own, common))
     assert found["own"] == pytest.approx(own, abs=1e-5)
     assert found["shared"] == pytest.approx(common, abs=1e-5)
-    assert found["nats"] > 0
+    assert found["nats"] > 0 and found["information"] > 0
+    assert found["swap"] == pytest.approx(0, abs=0.5)
+    assert found["clusters"] == common and found["ink"] == pytest.approx(common, abs=1e-5)
+    if common:
+        assert found["real"] > 0.999  # the own code has no effect at all
+    else:
+        assert found["real"] == pytest.approx(0, abs=1e-5)
+
+
+def test_looks_of_faces_and_an_untrained_network():
+    run = finished(*UG)
+    faces = measures.shared_effect(run, looks="faces", draws=4, batches=3)
+    assert {"brightness", "contrast", "colour"} < faces.keys()
+    untrained = measures.shared_effect(run, looks="faces", draws=4, batches=3, untrained=True)
+    assert untrained.keys() == faces.keys() and untrained["shared"] > 0
+
+
+def test_random_batches_lie_between_the_two_kinds_they_are_made_of():
+    kinds = {"dark": "domain=0", "bright": "domain=1"}
+    found = random_between(finished("ml-vae", "content=4"), kinds=kinds, batches=8)
+    assert found["position"] == pytest.approx(0.5, abs=0.15)
 
 
 def test_a_shared_code_that_moves_clusters_counts_as_shared():
@@ -239,6 +261,7 @@ def test_a_picture_is_carried_over_by_what_holds_the_domain(by, monkeypatch):
     other = {"own": "by_shared", "shared": "by_own"}[by]
     assert found[f"by_{by}"] > 0.95 and found[other] == pytest.approx(0, abs=1e-6)
     assert found["classifier"] == 1 and found["first"] < 0.05 and found["second"] > 0.95
+    assert found["within"] == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -254,10 +277,9 @@ def test_the_middle_of_a_grid_is_the_mean_of_the_cluster(model):
 def test_an_interpolation_begins_and_ends_at_the_images_as_reconstructed():
     run = finished(*UG)
     images = exhibits.interpolation_grid(run, ["domain=0", "domain=1"], seed=0)
-    assert images.shape == (7, 8, 1, 8, 8)
-    assert images[0, 0].mean() < 0.2 < 0.7 < images[-1, 0].mean()
-    assert not torch.equal(images[0, 1], images[-1, 1])  # β alone moves pictures
-    assert not torch.equal(images[0, 1], images[0, -1])  # and so does z
+    assert images.shape == (7, 7, 1, 8, 8)
+    assert not torch.equal(images[0, 0], images[-1, 0])  # β alone moves pictures
+    assert not torch.equal(images[0, 0], images[0, -1])  # and so does z
 
 
 class MadeUpEvidence:
@@ -285,11 +307,14 @@ RUNS = {"Ours": "ours", "Absent": "absent"}
 
 
 def test_grids_tell_how_full_their_clusters_are():
+    table = pd.DataFrame({"effect.ink": [0.1, 0.3], "effect.slant": [0.4, 0.4]})
+    looks = {"ink": "effect.ink", "slant": "effect.slant"}
     (section,) = exhibits.global_by_local(
-        MadeUpEvidence(finished(*UG)), study="s", runs=RUNS, clusters=2
+        MadeUpEvidence(finished(*UG), table), study="s", runs=RUNS, looks=looks
     )
-    assert section.picture.shape == (7 * 10 - 2, 2 * (7 * 10 - 2) + exhibits.GRID_GAP, 3)
-    assert "clusters hold" in section.sentence
+    assert section.picture.shape == (7 * 10 - 2, 3 * (7 * 10 - 2) + 2 * exhibits.GRID_GAP, 3)
+    assert "clusters, row by row, hold" in section.sentence
+    assert section.sentence.endswith("governs 40 % of the slant, 20 % of the ink.")
 
 
 def test_grids_of_a_model_without_clusters_do_not_speak_of_them():
@@ -303,7 +328,9 @@ def test_interpolations_stand_side_by_side():
     (section,) = exhibits.shared_interpolations(
         MadeUpEvidence(finished(*UG)), study="s", runs=RUNS, between=between
     )
-    assert section.picture.shape[1] == 2 * 78 + exhibits.GRID_GAP
+    assert section.picture.shape[:2] == (8 + exhibits.GRID_GAP + 68, 2 * 68 + exhibits.GRID_GAP)
+    assert (section.picture[:8, 8:60] == 255).all()  # between the two ends above a grid
+    assert not section.shows_data
     assert "From left to right: over; within" in section.sentence
 
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from untwine.plot.images import TRAVERSAL_REACH, traversal_images
 from untwine.reproduce.evidence import Evidence, Runs, available, open_models, value_of
 from untwine.reproduce.exhibits.tables import mean_and_spread
 from untwine.reproduce.registry import exhibit
 from untwine.tools.images import image_grid
 from untwine.tools.pages import Section, file_name
 
-TRAVERSAL_STEPS, TRAVERSAL_REACH = 11, 2.5  # images in a row, and the largest value of a latent
 MAX_TRAVERSED = 8  # latents of a traversal
 
 
@@ -78,7 +78,7 @@ def traversals(
         nats = run_latents(run).nats
         order = [int(d) for d in np.argsort(-nats)[:MAX_TRAVERSED]]
         start = data.take(data.sample_indices(1, np.random.default_rng(seed)))[0]
-        images = model.traverse(start, traversal_values(), order)
+        images = traversal_images(model, start, order)
         information = ", ".join(f"{nats[d]:.1f}" for d in order)
         row = evidence.select(study, runs[name])
         values = ", ".join(f"{s} {mean_and_spread(value_of(row, s))}" for s in scores)
@@ -88,10 +88,5 @@ def traversals(
             f"On {evidence.heading(study)}. One latent per row, from −{TRAVERSAL_REACH} to "
             f"{TRAVERSAL_REACH}, most informative first ({information} nats)."
             + (f" {values}." if values else ""),
-            picture=image_grid(images.numpy()),
+            picture=image_grid(images),
         )
-
-
-def traversal_values() -> torch.Tensor:
-    """Return (STEPS,) the values that a latent takes in a traversal."""
-    return torch.linspace(-TRAVERSAL_REACH, TRAVERSAL_REACH, TRAVERSAL_STEPS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from untwine.report import figures
+from untwine.plot import studies as figures
 from untwine.report.study import by_data, restrict_to_data, restrict_to_values
 from untwine.reproduce.evidence import Evidence, NoRuns
 from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from untwine.plot.images import TRAVERSAL_REACH, traversal_values
 from untwine.reproduce.evidence import Evidence, Runs, open_models, value_of
-from untwine.reproduce.exhibits.pictures import TRAVERSAL_REACH, traversal_values
 from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread
 from untwine.reproduce.papers.intel_vae.measures import (
     Means,

@@ -67,6 +67,40 @@ def feature_shares(
 
 
 @exhibit
+def classifier_quality(
+    evidence: Evidence,
+    *,
+    study: str,
+    runs: Runs,
+    features: Sequence[str],
+    label: str = "features",
+) -> Iterator[Section]:
+    """How well the classifier sees each feature in held-out images; the same for all models.
+
+    Args:
+        evidence: results of the studies, with the measure `features`.
+        study: name of the study.
+        runs: a description of runs; the first is read.
+        features: their names.
+        label: of the measure.
+    """
+    table = evidence.select(study, runs).iloc[:1]
+    kinds = ("recall", "precision", "auc")
+
+    def cell(kind: str, name: str) -> str:
+        score = f"{label}.{kind} of {name}"
+        return mean_and_spread(table[score]) if score in table else MISSING
+
+    yield Section(
+        f"classifier-{study}",
+        "How well the classifier sees each feature",
+        f"On {evidence.heading(study)}, in held-out images at a probability of ½.",
+        header=("", "recall", "precision", "AUC"),
+        rows=tuple((name, *(cell(kind, name) for kind in kinds)) for name in features),
+    )
+
+
+@exhibit
 def interpolations(
     evidence: Evidence,
     *,

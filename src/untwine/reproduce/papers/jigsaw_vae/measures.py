@@ -96,6 +96,35 @@ def recoloured(run: TrainedRun, *, colour: int = YELLOW, examples: int = 2_000) 
     }
 
 
+@measure
+def colour_shares(run: TrainedRun, *, samples: int = 5_000) -> dict[str, float]:
+    """How often samples have each colour of data whose colours come in known shares.
+
+    `average` is the mean distance of the shares, in percentage points, as in FPM, and `rare` that
+    of the colours of less than a tenth of the data; `NAME in samples` and `NAME in data` are the
+    shares; `read`, the share of real images whose colour is read rightly.
+    """
+    _require_colours(run)
+    data = run.data
+    assert data.factors is not None
+    names = data.factors.level_names["colour"]
+    index = np.arange(min(samples, len(data)))
+    levels = data.factors.levels_at(np.arange(len(data)))[:, 1]
+    used = np.unique(levels)
+    among = torch.from_numpy(used)
+    drawn = nearest_colour(run.model.sample(samples, seed=0).clamp(0, 1), among).numpy()
+    real = torch.cat([nearest_colour(data.take(part), among) for part in _chunks(index)]).numpy()
+    ours, theirs = (np.array([100 * (x == k).mean() for k in used]) for x in (drawn, levels))
+    distance = np.abs(ours - theirs)
+    return {
+        "average": float(distance.mean()),
+        "rare": float(distance[theirs < 10].mean()) if (theirs < 10).any() else 0.0,
+        **{f"{names[k]} in samples": float(share) for k, share in zip(used, ours, strict=True)},
+        **{f"{names[k]} in data": float(share) for k, share in zip(used, theirs, strict=True)},
+        "read": float((real == levels[index]).mean()),
+    }
+
+
 def neighbour(colour: int) -> int:
     """Return the colour whose hue is nearest to that of another one.
 
@@ -141,8 +170,8 @@ def _chunks(index: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     return np.array_split(index, -(-len(index) // COLOUR_CHUNK))
 
 
-def nearest_colour(images: Tensor) -> Tensor:
-    """Return (B,) the nearest of the ten colours for images (B, 3, H, W) on black.
+def nearest_colour(images: Tensor, among: Tensor | None = None) -> Tensor:
+    """Return (B,) the nearest of the ten colours, or of some, for images (B, 3, H, W) on black.
 
     Hues are compared: the sum over pixels, and each colour, are scaled to a largest channel of 1.
 
@@ -151,7 +180,8 @@ def nearest_colour(images: Tensor) -> Tensor:
     """
     total = images.sum((2, 3))  # (B, 3)
     hue = total / total.amax(1, keepdim=True).clamp(min=1e-6)
-    return torch.cdist(hue, _hues().to(hue)).argmin(1)
+    among = torch.arange(len(COLOURS)) if among is None else among
+    return among[torch.cdist(hue, _hues()[among].to(hue)).argmin(1)]
 
 
 @measure

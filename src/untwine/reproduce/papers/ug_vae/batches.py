@@ -155,7 +155,7 @@ def batch_kinds(
         `linear` and `rbf`, `linear_train` and `rbf_train`, and `base_rate`, the accuracy of the
         majority kind; the same with `_with_random` if random batches are a kind.
     """
-    model = _fresh_model(run) if untrained else run.model
+    model = fresh_model(run) if untrained else run.model
     data, size = run.data, run.spec.batch
     cut = round((1 - TEST_SHARE) * len(data))
     counts = [(kinds[name], 1) for name in kinds] + [(RANDOM, times)] * (times > 0)
@@ -184,7 +184,40 @@ def batch_kinds(
     return {key: float(np.mean([scores[key] for scores in each])) for key in each[0]}
 
 
-def _fresh_model(run: TrainedRun) -> VAE:
+@measure
+def random_between(
+    run: TrainedRun,
+    *,
+    kinds: Mapping[str, BatchKind],
+    batches: int = 60,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Where random batches lie on the line between two kinds of batches, in the shared space.
+
+    Posterior means are standardised, and the line goes through the means of both kinds.
+
+    Args:
+        run: the trained run.
+        kinds: two kinds of batches, see `batch_source`.
+        batches: number of batches of each kind.
+        seed: of the batches, together with the run's own.
+
+    Returns:
+        `position`, the mean of random batches, 0 at the first kind and 1 at the second.
+    """
+    data, size = run.data, run.spec.batch
+    rng = np.random.default_rng((seed, run.spec.seed))
+    first, second, between = (
+        group_codes(run.model, data, batch_source(data, kind).batches(batches, size, rng))
+        for kind in (*kinds.values(), RANDOM)
+    )
+    spread = np.concatenate([first, second, between]).std(0)
+    start, end = first.mean(0), second.mean(0)
+    direction = (end - start) / np.where(spread > 0, spread, np.inf) ** 2
+    return {"position": float((between.mean(0) - start) @ direction / ((end - start) @ direction))}
+
+
+def fresh_model(run: TrainedRun) -> VAE:
     """Build the model of a run as it was before its first step."""
     from untwine.spec import build_model
 

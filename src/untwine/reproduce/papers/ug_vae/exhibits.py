@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 GRID_STEPS = 7  # rows and columns of a grid
 GRID_GAP = 8  # pixels between grids
+SHEET_WIDTH = 1200  # pixels
 PERPLEXITY = 30
 MARKS = ("s", "^", "o", "D", "v", "P", "X")
 RANDOM_COLOUR = "#9aa0aa"
@@ -39,26 +40,47 @@ def global_by_local(
     *,
     study: str,
     runs: Mapping[str, Runs],
-    clusters: int = 3,
     reach: float = 1.0,
     local: float = 3.0,
+    looks: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> Iterator[Section]:
-    """Grids for the largest clusters: the shared code varies down, the own code across."""
+    """Grids for all clusters, largest first: the shared code varies down, the own code across.
+
+    Args:
+        evidence: results of the studies.
+        study: name of the study.
+        runs: descriptions by name.
+        reach: of the shared latents, in both directions.
+        local: of the own latents, in both directions.
+        looks: what may move with the shared code, by its name, and the score that tells how much.
+        seed: of the run and of the images.
+    """
     for name, run in open_models(evidence, study, runs, seed):
         shares = _cluster_shares(run, seed)
-        chosen = [int(k) for k in np.argsort(-shares, kind="stable")[:clusters]]
-        grids = [cluster_grid(run.model, k, reach, local) for k in chosen]
-        percent = ", ".join(f"{100 * shares[k]:.0f} %" for k in chosen)
-        note = f" The clusters hold {percent} of the images." if len(shares) > 1 else ""
+        order = [int(k) for k in np.argsort(-shares, kind="stable")]
+        grids = [image_grid(cluster_grid(run.model, k, reach, local).numpy()) for k in order]
+        percent = ", ".join(f"{100 * shares[k]:.0f}" for k in order)
+        note = f" The clusters, row by row, hold {percent} % of the images." if grids[1:] else ""
+        moves = _name_moves(evidence.select(study, runs[name]), looks or {})
         yield Section(
             file_name("global-by-local", study, name),
             name,
             f"On {evidence.heading(study)}. Down: all shared latents from −{reach:g} to {reach:g}. "
             f"Across: all own latents from {local:g} below to {local:g} above "
-            f"{'the mean of a cluster' if note else 'their mean'}.{note}",
-            picture=side_by_side([image_grid(images.numpy()) for images in grids]),
+            f"{'the mean of a cluster' if note else 'their mean'}.{note}{moves}",
+            picture=wrap_grids(grids),
         )
+
+
+def _name_moves(table: Table, looks: Mapping[str, str]) -> str:
+    """Say how much of each look the shared code governs, most first."""
+    shares = {name: float(table[score].mean()) for name, score in looks.items() if score in table}
+    parts = [
+        f"{100 * share:.0f} % of the {name}"
+        for name, share in sorted(shares.items(), key=lambda s: -s[1])
+    ]
+    return f" Over all seeds, what varies down governs {', '.join(parts)}." if parts else ""
 
 
 def _cluster_shares(run: TrainedRun, seed: int, n: int = 1024) -> NDArray[np.float64]:
@@ -89,6 +111,22 @@ def side_by_side(grids: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     gap = np.full((grids[0].shape[0], GRID_GAP, grids[0].shape[2]), 255, np.uint8)
     parts = [part for each in grids for part in (gap, each)]
     return np.concatenate(parts[1:], axis=1)
+
+
+def wrap_grids(grids: Sequence[NDArray[np.uint8]], width: int = SHEET_WIDTH) -> NDArray[np.uint8]:
+    """Join pictures of one size in rows of at most `width` pixels, with white gaps.
+
+    >>> wrap_grids([np.zeros((4, 5, 3), np.uint8)] * 3, width=20).shape
+    (16, 18, 3)
+    """
+    height, across, depth = grids[0].shape
+    columns = max(1, min(len(grids), (width + GRID_GAP) // (across + GRID_GAP)))
+    blank = np.full((height, across, depth), 255, np.uint8)
+    padded = [*grids, *[blank] * (-len(grids) % columns)]
+    rows = [side_by_side(padded[i : i + columns]) for i in range(0, len(padded), columns)]
+    gap = np.full((GRID_GAP, *rows[0].shape[1:]), 255, np.uint8)
+    parts = [part for row in rows for part in (gap, row)]
+    return np.concatenate(parts[1:], axis=0)
 
 
 @exhibit
@@ -176,10 +214,9 @@ def shared_interpolations(
             f"{name}: interpolations",
             f"On {evidence.heading(study)}. {_join_titles(list(between))}. Down: the shared "
             "code, from a batch of the first kind to a batch of the second. Across: the own code, "
-            "from an image of the first batch to one of the second. Left of each grid: the two "
-            "images.",
-            picture=side_by_side([image_grid(images.numpy()) for images in grids]),
-            shows_data=True,
+            "from an image of the first batch to one of the second. Above each grid: the "
+            "reconstructions of the two images.",
+            picture=side_by_side([_with_ends(images) for images in grids]),
         )
 
 
@@ -189,19 +226,25 @@ def _join_titles(titles: Sequence[str]) -> str:
 
 
 def interpolation_grid(run: TrainedRun, kinds: Sequence[BatchKind], seed: int) -> Tensor:
-    """Return (STEPS, STEPS + 1, C, H, W): the two images in the left column, then the grid."""
+    """Return (STEPS, STEPS, C, H, W) images: shared codes down, own codes across."""
     model, data, size = run.model, run.data, run.spec.batch
     rng = np.random.default_rng(seed)
     batches = [data.take(batch_source(data, kind).batch(size, rng)) for kind in kinds]
     (own, shared), (other, second) = (split_codes(model, x) for x in batches)
     weight = torch.linspace(0, 1, GRID_STEPS)[:, None]
     down, across = torch.lerp(shared, second, weight), torch.lerp(own[0], other[0], weight)
-    images = decode_split(
+    return decode_split(
         model, across.expand(GRID_STEPS, -1, -1), down[:, None].expand(-1, GRID_STEPS, -1)
     )
-    left = torch.ones(GRID_STEPS, 1, *images.shape[2:])
-    left[0, 0], left[-1, 0] = batches[0][0], batches[1][0]
-    return torch.cat([left, images], 1)
+
+
+def _with_ends(images: Tensor) -> NDArray[np.uint8]:
+    """Return a grid below a row with its first and its last image, which are reconstructions."""
+    above = torch.ones(1, *images.shape[1:])
+    above[0, 0], above[0, -1] = images[0, 0], images[-1, -1]
+    top, grid = (image_grid(part.numpy()) for part in (above, images))
+    top[:, images.shape[-1] : -images.shape[-1]] = 255
+    return np.concatenate([top, np.full((GRID_GAP, *grid.shape[1:]), 255, np.uint8), grid])
 
 
 @exhibit

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from untwine.reproduce.papers.ug_vae.batches import batch_source
+from untwine.distributions import Gaussian
+from untwine.records import Latent
+from untwine.reproduce.appearance import DIGIT_LOOKS, FACE_LOOKS, Look
+from untwine.reproduce.papers.ug_vae.batches import batch_source, fresh_model
 from untwine.reproduce.registry import measure
 from untwine.runs.directory import TrainedRun
-from untwine.tools.compute import seeded
+from untwine.tools.compute import derive_seed, seeded
 from untwine.vae import VAE
 
 N_COMPONENTS = 20  # principal components that the classifier of domains reads
+CLUSTER_SHARE = 0.05  # of the variance, above which β has an effect in a cluster
+LOOKS: Mapping[str, Mapping[str, Look]] = {"digits": DIGIT_LOOKS, "faces": FACE_LOOKS}
 
 
 class SplitCodes(NamedTuple):
@@ -47,40 +52,75 @@ def decode_split(model: VAE, own: Tensor, shared: Tensor) -> Tensor:
 
 @measure
 def shared_effect(
-    run: TrainedRun, *, draws: int = 12, batches: int = 4, seed: int = 0
+    run: TrainedRun,
+    *,
+    looks: Literal["digits", "faces"] = "digits",
+    draws: int = 12,
+    batches: int = 60,
+    untrained: bool = False,
+    seed: int = 0,
 ) -> dict[str, float]:
     """The share of the variance of images due to the shared code, averaged over clusters.
 
     In each cluster, draws of β from the prior are crossed with draws of an example's own code,
     z = m(β) + s(β) ε. The variance of the images is the sum of that between values of β, that
-    between values of ε, and that of their interaction.
+    between values of ε, and that of their interaction. The same is done with what a picture looks
+    like instead of its pixels, and with the β of random batches instead of draws from the prior.
 
     Args:
         run: the trained run.
+        looks: what is measured: ink, contrast and slant of digits; brightness, contrast
+            and colour of faces.
         draws: number of values of either code.
-        batches: number of random batches for `nats`.
-        seed: of the draws.
+        batches: number of random batches.
+        untrained: use the model before its first step.
+        seed: of the draws, together with the run's own.
 
     Returns:
-        `shared` and `own`, shares of the variance; `change`, the standard deviation of a pixel
-        between values of β; `nats`, the KL of a batch's shared code from its prior.
+        `shared` and `own`, shares of the variance of pixels; `change`, the standard deviation of a
+        pixel between values of β; `clusters`, the share of clusters in which β has more than a
+        twentieth; for each look, the share due to β; `real`, the share of pixels due to the β of
+        batches; and what `BatchStatistics` holds.
     """
-    model = run.model
+    model = fresh_model(run) if untrained else run.model
     d, g = split_sizes(model)
-    with seeded(seed):
-        shared, noise = torch.randn(draws, g), torch.randn(draws, d)
-    p = model.latents.own_prior(shared)
-    parts = [
-        variances(_decode_crossed(model, p.mean[:, k], p.std[:, k], shared, noise))
-        for k in range(p.mean.shape[1])
-    ]
-    between, within, total = torch.tensor(parts).mean(0).tolist()
+    with seeded(derive_seed(seed, run.spec.seed)):
+        prior, noise = torch.randn(draws, g), torch.randn(draws, d)
+    batch = batch_statistics(run, model, batches, seed)
+    images = _crossed_by_cluster(model, prior, noise)
+    parts = torch.tensor([variances(x) for x in images])  # (K, 3)
+    between, within, total = parts.mean(0).tolist()
+    real = torch.tensor(
+        [variances(x) for x in _crossed_by_cluster(model, batch.means[:draws], noise)]
+    ).mean(0)
     return {
         "shared": between / total,
         "own": within / total,
         "change": between**0.5,
-        "nats": _shared_nats(run, batches, seed),
+        "clusters": float((parts[:, 0] > CLUSTER_SHARE * parts[:, 2]).float().mean()),
+        **{name: _look_share(images, look) for name, look in LOOKS[looks].items()},
+        "real": float(real[0] / real[2]),
+        **batch.scores,
     }
+
+
+def _crossed_by_cluster(model: VAE, shared: Tensor, noise: Tensor) -> list[Tensor]:
+    """Return for each cluster (R, C, ...) images of shared codes crossed with own codes."""
+    p = model.latents.own_prior(shared)
+    return [
+        _decode_crossed(model, p.mean[:, k], p.std[:, k], shared, noise)
+        for k in range(p.mean.shape[1])
+    ]
+
+
+def _look_share(images: Sequence[Tensor], look: Look) -> float:
+    """Return the share of the variance of a look between shared codes, averaged over clusters."""
+    parts = []
+    for x in images:
+        numbers = look(x.flatten(0, 1).numpy().clip(0, 1)).reshape(*x.shape[:2], 1)
+        parts.append(variances(torch.from_numpy(numbers)))
+    between, _, total = np.mean(parts, 0)
+    return float(between / total) if total > 0 else 0.0
 
 
 def _decode_crossed(model: VAE, mean: Tensor, std: Tensor, shared: Tensor, noise: Tensor) -> Tensor:
@@ -102,17 +142,58 @@ def variances(images: Tensor) -> tuple[float, float, float]:
     return rows.square().mean().item(), columns.square().mean().item(), spread.item()
 
 
-def _shared_nats(run: TrainedRun, batches: int, seed: int) -> float:
-    """Return the mean KL of the shared codes of random batches."""
-    model, data, size = run.model, run.data, run.spec.batch
-    rng, kind = np.random.default_rng(seed), batch_source(run.data, "random")
+class BatchStatistics(NamedTuple):
+    """What the shared codes of random batches say.
+
+    `nats` is their KL from the prior, of which most is the narrowness of a product of many
+    Gaussians; `information`, ½ Σ_d log(1 + variance of the means / mean posterior variance), what
+    tells one batch from another; `swap`, the relative rise of the squared error when images are
+    decoded with the shared code of another batch.
+    """
+
+    means: Tensor  # (M, G) posterior means of batches
+    scores: dict[str, float]
+
+
+def batch_statistics(run: TrainedRun, model: VAE, batches: int, seed: int) -> BatchStatistics:
+    """Encode random batches, drawn as in training."""
+    data, size = run.data, run.spec.batch
+    rng, kind = np.random.default_rng((seed, run.spec.seed)), batch_source(data, "random")
     together = torch.zeros(size, dtype=torch.long)
     nats: list[float] = []
+    means: list[Tensor] = []
+    spreads: list[Tensor] = []
+    errors: list[tuple[float, float]] = []
     for _ in range(batches):
         x = data.take(kind.batch(size, rng))
-        latents = model.infer_means(x, together).latents.values()
-        nats += [latent.kl.sum().item() for latent in latents if latent.rows is not None]
-    return float(np.mean(nats))
+        inference = model.infer_means(x, together)
+        shared = [latent for latent in inference.latents.values() if latent.rows is not None]
+        means.append(torch.cat([latent.draw.mean[0] for latent in shared]))
+        spreads.append(torch.cat([_deviation(latent) for latent in shared]))
+        nats.append(sum(latent.kl.sum().item() for latent in shared))
+        own = inference.z[:, : -len(means[-1])]
+        codes = (means[-1], means[max(len(means) - 2, 0)])
+        right, wrong = (
+            (_decode_pixels(model, own, code) - x.flatten(1)).square().sum(1).mean().item()
+            for code in codes
+        )
+        errors.append((right, wrong))
+    between, within = torch.stack(means).var(0), torch.stack(spreads).square().mean(0)
+    right, wrong = np.array(errors[1:]).mean(0)  # the first has no other batch
+    return BatchStatistics(
+        torch.stack(means),
+        {
+            "nats": float(np.mean(nats)),
+            "information": float(0.5 * (1 + between / within).log().sum()),
+            "swap": float(wrong / right - 1),
+        },
+    )
+
+
+def _deviation(latent: Latent) -> Tensor:
+    """Return (D,) the standard deviations of the posterior of the first group."""
+    assert isinstance(latent.draw.q, Gaussian), "shared codes have Gaussian posteriors"
+    return latent.draw.q.std[0]
 
 
 @measure
@@ -139,8 +220,9 @@ def transfer(
         seed: of the batches and images.
 
     Returns:
-        `by_shared` and `by_own`, rises in probability; `first` and `second`, the probability for
-        reconstructions of either domain; `classifier`, its accuracy on real images.
+        `by_shared` and `by_own`, rises in probability; `within`, the largest change of the mean
+        probability when β comes from another batch of the same domain; `first` and `second`, the
+        probability for reconstructions of either domain; `classifier`, its accuracy on real images.
     """
     model, data, size = run.model, run.data, run.spec.batch
     rng = np.random.default_rng(seed)
@@ -151,17 +233,27 @@ def transfer(
     classifier = _domain_classifier(training)
     second = [(classifier(x) > 0.5).float().mean() for x in test]
     tables: list[Tensor] = []
+    same: list[Tensor] = []
     for _ in range(batches):
-        codes = [split_codes(model, data.take(kind.batch(size, rng))) for kind in kinds]
+        codes, others = (
+            [split_codes(model, data.take(kind.batch(size, rng))) for kind in kinds]
+            for _ in range(2)
+        )
         rows = [
             [classifier(_decode_pixels(model, own.own, other.shared)).mean() for other in codes]
             for own in codes
         ]
         tables.append(torch.tensor(rows))
+        moved = [
+            classifier(_decode_pixels(model, own.own, other.shared)).mean()
+            for own, other in zip(codes, others, strict=True)
+        ]
+        same.append(torch.tensor(moved) - tables[-1].diagonal())
     p = torch.stack(tables).mean(0)  # (own, shared)
     return {
         "by_shared": float((p[:, 1] - p[:, 0]).mean()),
         "by_own": float((p[1] - p[0]).mean()),
+        "within": float(torch.stack(same).mean(0).abs().max()),
         "first": float(p[0, 0]),
         "second": float(p[1, 1]),
         "classifier": float((1 - second[0] + second[1]) / 2),

@@ -1,18 +1,25 @@
-"""The figures of a study's report, drawn from a table of runs."""
+"""Figures of a study, from its directory, its name or its table of runs.
+
+Their scores are the reported ones unless some are named.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from untwine.errors import DataError
 from untwine.study import statistics
 from untwine.study.comparisons import compare_pairs
+from untwine.study.folder import StudyFolder
 from untwine.study.statistics import Table
+from untwine.study.table import results_table
 from untwine.study.titles import model_title, score_title, setting_title
-from untwine.tools.figures import INK, PAPER, panels
+from untwine.tools.figures import INK, PAPER, panels, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,14 +29,29 @@ PUBLISHED_COLOUR = "#c8ccd4"
 MAX_VECTOR_DOTS = 500  # more dots are rasterised
 TITLE_WIDTH = 30  # letters of a line of a panel's title
 MAX_LEGEND_COLUMNS = 4
+Results = Table | StudyFolder | str | Path
 
 
+def _read(study: Results, scores: Sequence[str] | None) -> tuple[Table, list[str]]:
+    """The table of a study, and the scores to draw."""
+    table = results_table(study) if isinstance(study, StudyFolder | str | Path) else study
+    chosen = statistics.reported_scores(table) if scores is None else list(scores)
+    if not chosen:
+        raise DataError("no score differs between the runs, so there is nothing to draw")
+    return table, chosen
+
+
+@styled
 def by_model(
-    table: Table, scores: Sequence[str], published: Table | None, behind: str = "published"
+    study: Results,
+    scores: Sequence[str] | None = None,
+    published: Table | None = None,
+    behind: str = "published",
 ) -> Figure:
     """Box plots of each score by model, means as dots; published runs in grey, named `behind`."""
     from matplotlib.patches import Patch
 
+    table, scores = _read(study, scores)
     figure, axes = panels(len(scores))
     models = list(dict.fromkeys(table["model"]))
     shown = [] if published is None else [score for score in scores if score in published]
@@ -83,8 +105,10 @@ def _boxes(axis: Axes, values: list[Any], colour: str, width: float) -> None:
         box.set(facecolor=colour, alpha=0.55, edgecolor=colour)
 
 
-def by_data(table: Table, scores: Sequence[str]) -> Figure:
+@styled
+def by_data(study: Results, scores: Sequence[str] | None = None) -> Figure:
     """The mean of the scores by dataset and model, as a heat map."""
+    table, scores = _read(study, scores)
     grid = statistics.mean_by_dataset(table, scores).dropna(how="all")
     figure, (axis,) = panels(1, width=2.5 + 0.8 * grid.shape[1], height=0.35 * len(grid) + 1)
     _heat(axis, grid.rename(columns=model_title), "{:.3f}", "YlGnBu")
@@ -106,8 +130,10 @@ def _heat(axis: Axes, grid: Table, form: str, colours: str, reach: float | None 
             axis.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
 
 
-def by_value(table: Table, score: str, published: Table | None) -> Figure | None:
+@styled
+def by_value(study: Results, score: str, published: Table | None = None) -> Figure | None:
     """One score against the parameter that each model varies: mean and standard deviation."""
+    table, _ = _read(study, [score])
     models = [m for m, g in table.groupby("model", sort=False) if g["setting"].nunique() > 1]
     if not models:
         return None
@@ -176,8 +202,10 @@ def curve(
     )
 
 
-def by_seed(table: Table, scores: Sequence[str]) -> Figure:
+@styled
+def by_seed(study: Results, scores: Sequence[str] | None = None) -> Figure:
     """Every run of every setting, which shows the spread between seeds."""
+    table, scores = _read(study, scores)
     settings = list(dict.fromkeys(table["setting"]))
     height = max(1.6, 0.22 * len(settings) + 0.9)
     figure, axes = panels(len(scores), width=3.6, height=height)
@@ -211,16 +239,20 @@ def _rows(axis: Axes, names: Sequence[str]) -> None:
     axis.locator_params(axis="x", nbins=4)
 
 
-def correlation(table: Table, scores: Sequence[str]) -> Figure:
+@styled
+def correlation(study: Results, scores: Sequence[str] | None = None) -> Figure:
     """Spearman's rank correlation between scores over runs."""
+    table, scores = _read(study, scores)
     grid = statistics.rank_correlation(table, scores).rename(index=score_title, columns=score_title)
     figure, (axis,) = panels(1, width=2.4 + 0.6 * len(scores), height=1.3 + 0.36 * len(scores))
     _heat(axis, grid, "{:.2f}", "RdBu", 1)
     return figure
 
 
-def shares(table: Table, scores: Sequence[str]) -> Figure:
+@styled
+def shares(study: Results, scores: Sequence[str] | None = None) -> Figure:
     """The share of each score's variance explained by the model, its parameters and the seed."""
+    table, scores = _read(study, scores)
     figure, (axis,) = panels(1, width=7, height=0.45 * len(scores) + 1.2)
     left = np.zeros(len(scores))
     explained = [statistics.variance_shares(table, score) for score in scores]
@@ -235,8 +267,10 @@ def shares(table: Table, scores: Sequence[str]) -> Figure:
     return figure
 
 
-def comparisons(table: Table, scores: Sequence[str]) -> Figure | None:
+@styled
+def comparisons(study: Results, scores: Sequence[str] | None = None) -> Figure | None:
     """The difference between every two models with its interval; decided ones are filled."""
+    table, scores = _read(study, scores)
     compared = {s: pairs for s in scores if len(pairs := compare_pairs(table, s))}
     if not compared:
         return None
@@ -256,8 +290,11 @@ def comparisons(table: Table, scores: Sequence[str]) -> Figure | None:
     return figure
 
 
-def trade_off(table: Table, error: str, scores: Sequence[str]) -> Figure:
+@styled
+def trade_off(study: Results, error: str, scores: Sequence[str] | None = None) -> Figure:
     """Each score against the reconstruction error; one dot per run, coloured by model."""
+    table, scores = _read(study, scores)
+    scores = [score for score in scores if score != error]
     figure, axes = panels(len(scores))
     for axis, score in zip(axes, scores, strict=True):
         for colour, (model, group) in enumerate(table.groupby("model", sort=False)):

@@ -1,0 +1,143 @@
+"""Figures: what they show, that they show themselves, and what they refuse."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import untwine
+from untwine.errors import DataError, IncompatibleError, ParameterError, UnknownNameError
+from untwine.scoring.scores import Score, Scores
+from untwine.tools.images import GRID_GAP
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    return untwine.train_run(
+        "beta-vae",
+        "sprites",
+        out=tmp_path_factory.mktemp("runs"),
+        size=16,
+        network="mlp",
+        width=8,
+        steps=30,
+        batch=8,
+        latent=3,
+        quiet=True,
+    )
+
+
+def picture_shape(figure):
+    (axis,) = figure.axes
+    return axis.images[0].get_array().shape
+
+
+def side(images):
+    """Pixels of a row of 16-pixel images with gaps between them."""
+    return images * (16 + GRID_GAP) - GRID_GAP
+
+
+def test_traversals_have_a_row_per_latent_the_most_informative_first(trained):
+    figure = untwine.plot.traversals(trained, latents=[2, 0], steps=5)
+    assert picture_shape(figure) == (side(2), side(5), 3)
+    assert [label.get_text()[:2] for label in figure.axes[0].get_yticklabels()] == ["z2", "z0"]
+    labels = untwine.plot.traversals(trained).axes[0].get_yticklabels()
+    nats = [float(label.get_text().split()[1]) for label in labels]
+    assert nats == sorted(nats, reverse=True)
+
+
+def test_a_model_needs_its_data_and_a_run_has_it(trained):
+    with pytest.raises(ParameterError, match="name the data"):
+        untwine.plot.traversals(trained.model)
+    one = untwine.plot.reconstructions(trained, count=4)
+    other = untwine.plot.reconstructions(trained.model, trained.data, count=4)
+    pictures = [figure.axes[0].images[0].get_array() for figure in (one, other)]
+    assert np.array_equal(*pictures) and picture_shape(one) == (side(2), side(4), 3)
+
+
+def test_samples_repeat_and_fill_the_grid(trained):
+    first, second = (untwine.plot.samples(trained, rows=2, columns=3) for _ in range(2))
+    assert picture_shape(first) == (side(2), side(3), 3)
+    assert first._repr_png_() == second._repr_png_()
+    assert first._repr_png_().startswith(b"\x89PNG")
+
+
+def test_codes_are_coloured_by_a_factor(trained):
+    figure = untwine.plot.codes(trained, colour="shape")
+    axis = figure.axes[0]
+    assert axis.get_legend().get_title().get_text() == "shape"
+    assert sum(len(points.get_offsets()) for points in axis.collections) == 1000
+    bar = untwine.plot.codes(trained, latents=(2, 1), colour="orientation")
+    assert (bar.axes[0].get_xlabel(), bar.axes[0].get_ylabel()) == ("z2", "z1")
+    assert bar.axes[1].get_ylabel() == "orientation"
+    with pytest.raises(UnknownNameError, match="'shap'"):
+        untwine.plot.codes(trained, colour="shap")
+
+
+def test_codes_of_vectors_without_factors():
+    data = untwine.from_arrays(np.random.default_rng(0).standard_normal((50, 4)))
+    model = untwine.build("vae", data, latent=1, width=8)
+    assert len(untwine.plot.codes(model, data).axes) == 1
+    with pytest.raises(ParameterError, match="no factors"):
+        untwine.plot.codes(model, data, colour="shape")
+    with pytest.raises(IncompatibleError, match="not images"):
+        untwine.plot.samples(model)
+
+
+def test_a_latent_that_does_not_exist_is_refused(trained):
+    with pytest.raises(ParameterError, match="latents are 0 to 2"):
+        untwine.plot.traversals(trained, latents=[3])
+
+
+def test_the_history_has_a_panel_per_term(trained):
+    figure = untwine.plot.history(trained)
+    titles = [axis.get_title(loc="left") for axis in figure.axes if axis.get_visible()]
+    assert titles == ["loss", "nll", "kl"]
+    rows = [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}]
+    line = untwine.plot.history(rows).axes[0].lines[0]
+    assert line.get_ydata().tolist() == [2.0, 1.0]
+    with pytest.raises(DataError, match="no rows"):
+        untwine.plot.history([])
+
+
+def test_scores_stand_beside_their_references():
+    references = {"perfect": {"mig": 1.0}, "random": {"mig": 0.01}}
+    scores = Scores({"mig": Score({"mig": 0.4}, references), "elbo": Score({"elbo": -90.0})})
+    figure = untwine.plot.scores(scores)
+    compared, alone = figure.axes
+    labels = {line.get_label(): line.get_xdata()[0] for line in compared.lines[1:]}
+    assert labels == {"perfect": 1.0, "random": 0.01, "this model": 0.4}
+    assert alone.get_title(loc="left") == "elbo"
+
+
+def test_a_figure_of_a_study_takes_its_table():
+    import pandas as pd
+
+    table = pd.DataFrame(
+        {
+            "model": ["vae", "vae", "beta-vae", "beta-vae"],
+            "setting": ["vae", "vae", "beta-vae beta=4", "beta-vae beta=4"],
+            "value": ["", "", "4", "4"],
+            "data": "sprites",
+            "seed": [0, 1, 0, 1],
+            "mig": [0.1, 0.12, 0.3, 0.33],
+        }
+    )
+    figure = untwine.plot.by_model(table)
+    assert isinstance(figure, Figure) and figure.axes[0].get_title() == "MIG"
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert labels == ["VAE", "β-VAE"]
+    (axis,) = untwine.plot.comparisons(table, ["mig"]).axes
+    assert axis.get_xlabel() == "difference"
+
+
+def test_figures_of_one_style_do_not_change_the_style_of_others(trained):
+    from matplotlib import rcParams
+
+    before = dict(rcParams)
+    untwine.plot.samples(trained)
+    assert dict(rcParams) == before
+
+
+def test_an_unknown_figure_is_refused():
+    with pytest.raises(AttributeError, match="it has traversals"):
+        untwine.plot.traversal  # noqa: B018
