@@ -16,7 +16,7 @@ from harness import machine
 
 HERE = Path(__file__).parent
 SCRIPTS = (
-    *("train", "busy", "models", "peers", "data", "encode"),
+    *("job", "train", "busy", "models", "peers", "data", "encode"),
     *("metrics", "study", "growth", "startup", "explorer"),
 )
 HEAD = """# Benchmarks
