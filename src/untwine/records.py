@@ -46,6 +46,9 @@ class Observation(Protocol):
         ...
 
 
+ACTIVE_NATS = 0.05  # below which a latent counts as unused
+
+
 @dataclass(frozen=True)
 class Likelihood:
     """How many raw values per pixel the decoder produces, and the distribution they define."""

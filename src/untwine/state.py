@@ -25,6 +25,10 @@ PackedState = tuple[dict[str, Tensor], dict[str, Any]]  # a training state as te
 class History(list[Row]):
     """Rows of step and mean value of each term since the previous row."""
 
+    def __repr__(self) -> str:
+        last = f" to step {self[-1]['step']:,.0f}, loss {self[-1]['loss']:.4g}" if self else ""
+        return f"<History: {len(self)} rows{last}>"
+
     def to_frame(self) -> DataFrame:
         """Return a table with one column per term."""
         import pandas as pd

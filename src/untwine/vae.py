@@ -35,6 +35,7 @@ from untwine.parts.defaults import (
 from untwine.parts.schedules import Weight, scale
 from untwine.parts.terms import KL, NegLogLikelihood
 from untwine.records import (
+    ACTIVE_NATS,
     Batch,
     Columns,
     Inference,
@@ -45,10 +46,12 @@ from untwine.records import (
     Sizes,
     Trace,
 )
+from untwine.registry import models
 from untwine.slots import AdversarialTerm, Corruption, Latents, Posterior, Prior, Term
 from untwine.slots import Mapping as MappingSlot
 from untwine.tools.compute import eval_mode, seeded
 from untwine.tools.files import sha256, write_bytes
+from untwine.tools.notebook import card_html
 from untwine.tools.sealed import write_json
 from untwine.tools.weights import pack_weights
 
@@ -177,15 +180,39 @@ class VAE(nn.Module):
         twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return twin
 
-    def __repr__(self) -> str:
+    def _repr_html_(self) -> str:
+        """The model as a card for notebooks: equation, parts, size, and how much it uses."""
+        names = self.card.model if self.card else ()
+        entries = [models[part.name] for part in names]
+        profiles = self.card.latents if self.card else ()
+        active = sum(profile.nats >= ACTIVE_NATS for profile in profiles)
+        used = f", {active} of them active" if profiles else ""
+        rows = {
+            "model": " + ".join(map(models.expression, names)),
+            "data": self.card.data if self.card else "",
+            "examples": "x".join(map(str, self.sizes.shape)),
+            "latents": f"{self.latents.out_features}{used}",
+            "parts": ", ".join(self._changed_parts()),
+            "terms": ", ".join(self.objective.terms),
+            "weights": f"{sum(p.numel() for p in self.parameters()):,}",
+        }
+        title = " + ".join(entry.title for entry in entries) or "VAE"
+        text = "\n\n".join(entry.description.partition("\n>>> ")[0] for entry in entries)
+        return card_html(title, [row for row in rows.items() if row[1]], text=text.strip())
+
+    def _changed_parts(self) -> list[str]:
+        """The names of the parts that are not those of a plain VAE."""
         defaults = (NoCorruption, SingleLatent, GaussianPosterior, StandardNormal, IdentityMapping)
         inner = [getattr(self.latents, name, None) for name in ("posterior", "prior")]
         slots = [self.corruption, self.latents, *inner, self.mapping]
-        names = [
+        return [
             type(slot).__name__
             for slot in slots
             if isinstance(slot, nn.Module) and not isinstance(slot, defaults)
         ]
+
+    def __repr__(self) -> str:
+        names = self._changed_parts()
         shape = "x".join(map(str, self.sizes.shape))
         terms = "+".join(self.objective.terms)
         parts = [f"{shape} to {self.latents.out_features} latents", *names, f"terms {terms}"]

@@ -17,8 +17,11 @@ from untwine.records import Batch, Columns, columns_of
 from untwine.registry import Choice
 from untwine.schema import unknown_name
 from untwine.tools.compute import derive_seed, seeded
+from untwine.tools.images import data_url, encode_png, image_grid
+from untwine.tools.notebook import card_html
 
 BERNOULLI = Choice("bernoulli")
+PREVIEW, PREVIEW_SIDE = 8, 64  # examples shown in notebooks, and their largest side in pixels
 PRESENCE = ("absent", "present")  # levels of an attribute
 
 
@@ -229,6 +232,27 @@ class Dataset:
         kind, size = "images" if len(self.shape) == 3 else "vectors", "x".join(map(str, self.shape))
         factors = f", {len(self.factors.names)} factors" if self.factors else ""
         return f"<{self.name or 'Dataset'}: {len(self):,} {kind} {size}{factors}>"
+
+    def _repr_html_(self) -> str:
+        """The data as a card for notebooks, with eight examples if they are images."""
+        kind = "images" if len(self.shape) == 3 else "vectors"
+        factors = zip(self.factors.names, self.factors.sizes, strict=True) if self.factors else ()
+        rows = {
+            "examples": f"{len(self):,} {kind} of {'x'.join(map(str, self.shape))}",
+            "factors": ", ".join(f"{name} ({size})" for name, size in factors),
+            "columns": ", ".join(self.columns.names) if self.columns else "",
+            "likelihood": str(self.likelihood),
+        }
+        picture = data_url(self._preview()) if len(self.shape) == 3 and len(self) else ""
+        shown = [row for row in rows.items() if row[1]]
+        return card_html(self.name or "Dataset", shown, picture=picture)
+
+    def _preview(self) -> bytes:
+        """A PNG of eight examples, at most 64 pixels wide."""
+        index = np.linspace(0, len(self) - 1, min(PREVIEW, len(self))).astype(np.int64)
+        images = self.take_repeatably(index)
+        step = -(-max(images.shape[2:]) // PREVIEW_SIDE)
+        return encode_png(image_grid(images[None, :, :, ::step, ::step].numpy()))
 
     def __len__(self) -> int:
         return len(self.source)

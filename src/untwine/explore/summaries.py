@@ -11,7 +11,8 @@ from untwine.explore.answers import Cluster, FactorSummary, LatentSummary, RunSu
 from untwine.explore.spaces import factor_differences, slider_range
 from untwine.latents import central_range
 from untwine.registry import metrics, models
-from untwine.runs.describe import data_label, spec_rows, train_command
+from untwine.runs.cards import spec_rows
+from untwine.runs.describe import data_label, train_command
 from untwine.runs.directory import read_scores, value_name
 from untwine.scoring.scores import value_title
 

@@ -29,7 +29,7 @@ from untwine.explore.model import TORCH_LOCK
 from untwine.explore.sample import RunSample, check_count, check_seed, require
 from untwine.explore.summaries import describe_clusters, run_summary, score_lines
 from untwine.explore.uploads import fit_to_model
-from untwine.scoring.latents import ACTIVE_NATS
+from untwine.records import ACTIVE_NATS
 from untwine.tools.compute import seeded
 from untwine.tools.images import data_url, sheet_png, tiles_png, to_bytes
 

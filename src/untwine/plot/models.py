@@ -21,9 +21,9 @@ from untwine.plot.images import (
     traversal_images,
     traversal_values,
 )
+from untwine.records import ACTIVE_NATS
 from untwine.runs.directory import TrainedRun
 from untwine.schema import unknown_name
-from untwine.scoring.latents import ACTIVE_NATS
 from untwine.tools.figures import panels, styled
 from untwine.tools.images import GRID_GAP, ImageArray, image_grid
 from untwine.vae import VAE

@@ -19,7 +19,8 @@ from untwine.plot.images import (
 )
 from untwine.registry import metrics as metric_registry
 from untwine.registry import models
-from untwine.runs.describe import data_label, spec_rows, train_command
+from untwine.runs.cards import spec_rows
+from untwine.runs.describe import data_label, train_command
 from untwine.runs.directory import TrainedRun, open_run
 from untwine.scoring.latents import (
     LatentDescription,

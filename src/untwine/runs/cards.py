@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,3 +150,14 @@ def _candidates(encoder: Mapping[str, tuple[int, ...]], data: str) -> Iterable[t
         side = math.isqrt(first[1] // channels)
         if side * side >= MIN_PIXELS and channels * side * side == first[1]:
             yield channels, side, side
+
+
+def spec_rows(spec: Run) -> Sequence[tuple[str, str]]:
+    """The specification as pairs to read."""
+    pieces = [*spec.model, spec.data, spec.network, spec.likelihood]
+    kinds = ["model"] * len(spec.model) + ["data", "network", "likelihood"]
+    named = [(kind, str(piece)) for kind, piece in zip(kinds, pieces, strict=True)]
+    titles = {"latent": "latents", "lr": "learning rate"}
+    numbers = {titles.get(name, name): str(value) for name, value in spec.numbers.items()}
+    options = {name.replace("_", " "): str(v) for name, v in spec.training.changed().items()}
+    return [*named, *{**numbers, "steps": f"{spec.steps:,}", **options}.items()]

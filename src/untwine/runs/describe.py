@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,17 +20,6 @@ from untwine.tools.trust import is_mine
 
 FIRST_SCORES = ("elbo", "reconstruction", "mig", "dci")  # in a line of the list of runs
 MAX_SCORES = 4
-
-
-def spec_rows(spec: Run) -> Sequence[tuple[str, str]]:
-    """The specification as pairs to read."""
-    pieces = [*spec.model, spec.data, spec.network, spec.likelihood]
-    kinds = ["model"] * len(spec.model) + ["data", "network", "likelihood"]
-    named = [(kind, str(piece)) for kind, piece in zip(kinds, pieces, strict=True)]
-    titles = {"latent": "latents", "lr": "learning rate"}
-    numbers = {titles.get(name, name): str(value) for name, value in spec.numbers.items()}
-    options = {name.replace("_", " "): str(v) for name, v in spec.training.changed().items()}
-    return [*named, *{**numbers, "steps": f"{spec.steps:,}", **options}.items()]
 
 
 def train_command(spec: Run) -> str:

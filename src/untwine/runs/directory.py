@@ -30,11 +30,20 @@ from untwine.data.dataset import Dataset
 from untwine.data.opening import FILE_PARAMETERS
 from untwine.errors import DamagedFile, DataError, RunError
 from untwine.registry import datasets
-from untwine.runs.cards import CARD, CHOICE, PROFILE, load_from_card, load_model, run_card
+from untwine.runs.cards import (
+    CARD,
+    CHOICE,
+    PROFILE,
+    load_from_card,
+    load_model,
+    run_card,
+    spec_rows,
+)
 from untwine.runs.received import load_data
 from untwine.runs.states import list_states, state_step
 from untwine.spec import Run, split_data
 from untwine.tools.files import open_regular, read_bytes, sha256
+from untwine.tools.notebook import card_html
 from untwine.tools.process import is_running
 from untwine.tools.sealed import read_json, write_json
 from untwine.train import History
@@ -127,6 +136,13 @@ class TrainedRun:
 
     def __repr__(self) -> str:
         return f"<TrainedRun {self.path}: {self.spec!r}>"
+
+    def _repr_html_(self) -> str:
+        """The run as a card for notebooks: what was asked for, and what came out."""
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
+        ended = f"loss {self.history[-1]['loss']:.4g} at step {self.history[-1]['step']:,.0f}"
+        rows = [*spec_rows(self.spec), ("ended with", ended), ("scores", scores or "none yet")]
+        return card_html(str(self.path), rows)
 
 
 def is_finished(path: Path) -> bool:

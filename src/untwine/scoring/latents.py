@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from untwine.latents import Floats, Index, LatentStatistics, measure_latents, sample_examples
-from untwine.records import LatentProfile
+from untwine.records import ACTIVE_NATS, LatentProfile
 from untwine.runs.directory import TrainedRun
 
-ACTIVE_NATS = 0.05  # below which a latent counts as unused
 MIN_FACTOR_SHARE = 0.02  # of a factor's entropy, from which a latent is said to know of it
 INFORMATION_BINS = 20
 N_SHUFFLES = 3

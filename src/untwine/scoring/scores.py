@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +29,7 @@ from untwine.scoring.references import reference_scores
 from untwine.scoring.representation import N_EXAMPLES, CodeArrays, Representation
 from untwine.spec import Settings, open_split, split_data
 from untwine.tools.deprecated import renamed_keywords
+from untwine.tools.notebook import table_html
 from untwine.tools.process import lock_directory
 from untwine.tools.progress import progress
 from untwine.tools.terminal import warn
@@ -64,6 +66,20 @@ class Scores(dict[str, Score]):
     >>> float(scores["mig"]), scores.to_frame().loc["mig"].to_dict()
     (0.5, {'value': 0.5, 'perfect': 1.0})
     """
+
+    def __repr__(self) -> str:
+        return f"<Scores: {', '.join(f'{name} {score.value:.4g}' for name, score in self.items())}>"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks, with the reference codes that the scores have."""
+        kinds = list(dict.fromkeys(kind for score in self.values() for kind in score.references))
+        rows = [
+            [value_name(metric, key), f"{value:.4g}"]
+            + [f"{score.references.get(kind, {}).get(key, math.nan):.4g}" for kind in kinds]
+            for metric, score in self.items()
+            for key, value in score.values.items()
+        ]
+        return table_html(["", "value", *kinds], [[c.replace("nan", "–") for c in r] for r in rows])
 
     def to_frame(self) -> DataFrame:
         """A row per value, with the values of the reference codes and the spread as columns."""

@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from untwine import registry
 from untwine.data.incoming.bounds import read_text, refuse_unreadable
 from untwine.data.incoming.documents import MAX_CHARACTERS, KeyPath, LineError, read_yaml
 from untwine.data.opening import load_dataset, resolve_dataset
@@ -24,6 +25,7 @@ from untwine.errors import (
 from untwine.registry import load_plugin, metrics
 from untwine.schema import format_value, unknown_name
 from untwine.spec import NUMBER_BOUNDS, OPTIONS, Run, build_model, plan, split_data
+from untwine.tools.notebook import card_html
 
 if TYPE_CHECKING:
     from untwine.data.dataset import Dataset
@@ -51,6 +53,21 @@ class Study:
     metrics: tuple[str, ...]
     examples: int = 10_000
     about: str = ""
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.settings)} settings, {len(self.runs)} runs"
+        return f"<Study {self.name}: {counts}, metrics {', '.join(self.metrics)}>"
+
+    def _repr_html_(self) -> str:
+        """The study as a card for notebooks."""
+        data = (registry.datasets.expression(run.data) for run in self.runs)
+        rows = {
+            "runs": f"{len(self.runs)} of {len(self.settings)} settings",
+            "models": ", ".join(dict.fromkeys(run.model_name for run in self.runs)),
+            "data": ", ".join(dict.fromkeys(data)),
+            "metrics": ", ".join(self.metrics),
+        }
+        return card_html(self.name, rows.items(), text=self.about.strip())
 
     @property
     def settings(self) -> list[Run]:

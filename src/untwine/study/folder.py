@@ -20,6 +20,7 @@ from untwine.study.file import Study
 from untwine.study.job import Job, is_complete
 from untwine.study.remote import is_url, pull
 from untwine.tools.files import read_bytes, sha256, write_bytes
+from untwine.tools.notebook import card_html
 from untwine.tools.sealed import read_json, write_json
 from untwine.tools.source import source_commit
 from untwine.tools.terminal import warn
@@ -49,6 +50,16 @@ class StudyFolder:
     imported: bool = False
     storage: str = ""  # where runs are kept, if elsewhere: a directory or an fsspec URL
     trusted: bool = True  # whether the URL may be asked
+
+    def __repr__(self) -> str:
+        return f"<StudyFolder {self.path}: {self.study!r}>"
+
+    def _repr_html_(self) -> str:
+        """The study as a card for notebooks, with the state of its runs."""
+        states = {state: len(jobs) for state, jobs in runs_by_state(self).items() if jobs}
+        counts = ", ".join(f"{count} {state}" for state, count in states.items())
+        rows = [("directory", str(self.path)), ("state", counts or "imported results")]
+        return self.study._repr_html_() + card_html("", rows)
 
     @property
     def runs(self) -> Path:

@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal, a plain line every ten seconds elsewhere."""
+"""Progress: a bar on a terminal or in a notebook, a plain line every ten seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from untwine.tools.notebook import has_widgets, in_notebook
 from untwine.tools.terminal import printable, say
 
 Show = Callable[[int, str], None]
@@ -34,7 +35,7 @@ def progress(total: int, label: str, *, quiet: bool = False) -> Iterator[Show]:
         yield lambda done, note: listener(label, done, total, note)
     elif quiet:
         yield lambda done, note: None
-    elif sys.stderr.isatty():
+    elif sys.stderr.isatty() or (in_notebook() and has_widgets()):
         with _bar(total, label) as show:
             yield show
     else:
