@@ -63,6 +63,28 @@ class Entry:
         named = {name: EXPRESSION.fullmatch(str(p.default)) for name, p in self.parameters.items()}
         return tuple(name for name, match in named.items() if match and match["name"] in datasets)
 
+    def is_higher_better(self, value: str = "") -> bool:
+        """Whether more of a value of this metric is better, or of its headline.
+
+        >>> elbo = metrics["elbo"]
+        >>> elbo.is_higher_better(), elbo.is_higher_better("bits_per_dimension")
+        (True, False)
+        """
+        lower: tuple[str, ...] = self.metadata.get("lower_is_better", ())
+        return bool(self.metadata["higher_is_better"]) and value not in lower
+
+    def unreliable(self, values: Mapping[str, float]) -> str:
+        """Why the values of this metric cannot be relied on; empty if they can.
+
+        >>> metrics["log-likelihood"].unreliable({"log_likelihood": -80.0, "effective_draws": 4.2})
+        'unreliable: 4.2 effective draws, fewer than 10'
+        """
+        below: Mapping[str, float] = self.metadata.get("unreliable_below", {})
+        for key, least in below.items():
+            if values.get(key, least) < least:
+                return f"unreliable: {values[key]:.1f} {key.replace('_', ' ')}, fewer than {least}"
+        return ""
+
     @property
     def plugin(self) -> Plugin | None:
         """The plug-in that registered it; None if it comes with untwine or from your script."""

@@ -13,7 +13,7 @@ import untwine
 from untwine.cli.main import app
 from untwine.errors import DataError, IncompatibleError
 from untwine.registry import metrics
-from untwine.runs.directory import open_run
+from untwine.runs.directory import open_run, read_scores, write_scores
 from untwine.scoring.references import cosine_rotation, reference_codes
 from untwine.scoring.representation import CodeArrays, Representation
 from untwine.scoring.rows import read_rows, score_rows, subsample_rows
@@ -115,6 +115,51 @@ def test_command_prints_a_table_json_or_csv(files):
     rows = list(csv.DictReader(io.StringIO(as_csv.stdout)))
     assert rows[0]["score"] == "mig" and float(rows[0]["perfect"]) == pytest.approx(1.0, abs=0.01)
     assert table.stdout.splitlines()[1].split("\t")[0] == "mig"
+
+
+def test_csv_names_the_deviation_and_has_all_digits(files):
+    np.save(files / "noise.npy", np.random.default_rng(1).standard_normal((600, 2)))
+    words = [files / "noise.npy", files / "factors.npy", "--metrics", "explicitness", "-q"]
+    row = next(csv.DictReader(io.StringIO(command(*words, "--csv").stdout)))
+    assert list(row) == ["score", "value", "sd", "random", "rotated", "perfect"]
+    assert float(row["sd"]) > 0 and len(row["value"].partition(".")[2]) > 6
+    assert "± seeds" in command(*words).stdout.splitlines()[0]
+
+
+def test_a_score_that_is_unreliable_says_so(tiny):
+    model = untwine.build("vae", tiny, network="mlp", latent=3)
+    few, many = (
+        untwine.evaluate(model, tiny, ["log-likelihood", "elbo"], n_examples=20, draws=draws)
+        for draws in (2, 200)
+    )
+    assert few.note("log-likelihood").startswith("unreliable: ") and not few.note("elbo")
+    assert few.to_frame().loc["log-likelihood", "note"] == few.note("log-likelihood")
+    assert not many.note("log-likelihood") and "note" not in many.to_frame()
+
+
+def test_no_example_of_small_data_comes_twice():
+    small = untwine.from_arrays(np.random.default_rng(0).random((60, 5)))
+    model = untwine.build("vae", small, network="mlp", latent=2)
+    sample = Representation(model, small, n_examples=1000, chunk=16)
+    assert len(set(sample.index)) == len(sample.index) == 40
+    assert len(set(sample.test_index)) == len(sample.test_index) == 20
+    assert not set(sample.index) & set(sample.test_index)
+    assert len(sample.elbos) == 2  # whole chunks only, which share no example
+    again = Representation(model, small, n_examples=1000, repeat=True)
+    assert len(again.index) == 1000 and set(again.index) <= set(sample.index)
+
+
+def test_scores_of_repeated_examples_are_computed_again(tmp_path):
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((60, 5)))
+    run = untwine.train_run("vae", str(tmp_path / "rows.npy"), tmp_path / "runs", steps=2, batch=8)
+    untwine.evaluate_run(run.path, ["reconstruction"])
+    stored = read_scores(run.path)
+    assert stored["reconstruction"]["examples"] == 10_000
+    assert stored["reconstruction"]["distinct"] == 40
+    del stored["reconstruction"]["distinct"]  # as earlier versions wrote it
+    stored["reconstruction"]["values"] = {"squared_error": 5.0}
+    write_scores(run.path, stored)
+    assert float(untwine.evaluate_run(run.path, ["reconstruction"])["reconstruction"]) < 5
 
 
 def test_command_says_when_it_scores_a_part(files):

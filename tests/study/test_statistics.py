@@ -5,14 +5,15 @@ import pandas as pd
 import pytest
 
 from untwine.errors import DataError, ParameterError, UnknownNameError
-from untwine.report.study import restrict_to_data, restrict_to_values, sections, write_study_report
+from untwine.report.published import restrict_to_data, restrict_to_values, which_values
+from untwine.report.study import sections, write_study_report
 from untwine.study import comparisons, inference, statistics
 from untwine.study.file import Study, read_study
 from untwine.study.folder import StudyFolder, make_folder, open_folder
 from untwine.study.published import import_published
 from untwine.study.selection import best_runs
 from untwine.study.summary import format_summary, summary_table
-from untwine.study.table import results_table
+from untwine.study.table import add_notes, results_table
 
 FIVE = list(statistics.STANDARD_SCORES)
 
@@ -110,11 +111,48 @@ def test_the_table_of_a_paper_marks_the_best_and_its_ties():
         lines[0] == "| data | setting | n | MIG | SAP [svm] |"
         and sum("**" in x for x in lines) >= 2
     )
-    assert format_summary(found, "csv").splitlines()[0].endswith("mean,sd,n,low,high,p,rank")
+    assert format_summary(found, "csv").splitlines()[0].endswith("n,low,high,p,rank,unreliable")
     with pytest.raises(ParameterError, match="by setting or model"):
         summary_table(table(), by="seed")
     with pytest.raises(UnknownNameError, match="did you mean 'mig'"):
         statistics.check_scores(table(), ["mog"])
+
+
+def doubtful():
+    """A table in which the log-likelihood of one setting has few effective draws."""
+    runs = table(seeds=3)
+    draws = np.where(runs["setting"] == "a beta=1", 4.0, 40.0)
+    more = {"log-likelihood": runs["mig"] - 80, "log-likelihood.effective_draws": draws}
+    return runs.assign(**more, **{"log-likelihood.bits_per_dimension": 1 - runs["mig"]})
+
+
+def test_log_likelihoods_of_few_effective_draws_are_marked_in_every_table():
+    runs = doubtful()
+    assert statistics.reported_scores(runs).count("log-likelihood") == 1
+    assert not any("effective" in n or "bits" in n for n in statistics.reported_scores(runs))
+    assert not statistics.higher_is_better("log-likelihood.bits_per_dimension")
+    summary = summary_table(runs, ["mig", "log-likelihood"])
+    marked = summary[summary["unreliable"] > 0]
+    assert set(marked["setting"]) == {"a beta=1"} and set(marked["score"]) == {"log-likelihood"}
+    lines = format_summary(summary, "markdown").splitlines()
+    assert [("‡" in line) for line in lines if "beta=1" in line and "a " in line] == [True, True]
+    assert "unreliable" in lines[-1] and r"$^\ddagger$" in format_summary(summary, "latex")
+    notes = add_notes(runs)["note"]
+    assert set(notes[runs["setting"] == "a beta=1"]) == {"log-likelihood is unreliable"}
+    assert set(notes[runs["setting"] != "a beta=1"]) == {""}
+    assert "note" not in add_notes(table())
+    page = {section.name: section for section in sections(runs, None)}
+    assert any("unreliable in 6 of 24 runs" in point for point in page["learned"].points)
+    assert any("(unreliable)" in row[1] for row in page["recommendations"].rows)
+
+
+def test_what_was_learned_names_each_outcome_once():
+    one = table(seeds=5)
+    one = one[one["data"] == "x"].assign(**{"dci.disentanglement": one["mig"] * 2})
+    points = next(s for s in sections(one, None) if s.name == "learned").points
+    assert sum("all others are significantly worse" in point for point in points) == 2
+    assert any("MIG and DCI disentanglement" in point for point in points)
+    assert sum("No difference" in point for point in points) == 1
 
 
 def test_holm_is_monotone_and_never_above_one():
@@ -234,7 +272,7 @@ def test_the_report_draws_every_figure_and_says_what_it_shows(tmp_path):
     ):
         assert (page.parent / "figures" / f"{name}.svg").stat().st_size > 1000
         assert f'id="{name}"' in text
-    assert "b in MIG" in text and "64 runs" in text
+    assert "Best mean: b by MIG" in text and "64 runs" in text
     assert "<script" not in text and 'src="' not in text and "<link" not in text
 
 
@@ -246,9 +284,16 @@ def test_published_runs_are_those_on_the_same_data():
 
 
 def test_published_boxes_are_of_our_values():
-    behind = pd.DataFrame({"model": ["a", "a", "b"], "value": [1.0, 3.0, 3.0]})
-    ours = pd.DataFrame({"model": ["a", "b"], "value": ["1", "2"]})
-    assert list(restrict_to_values(behind, ours)["value"]) == [1.0, 3.0]
+    values = [1.0, 3.0, 3.0, 1.0]
+    behind = pd.DataFrame({"model": ["a", "a", "b", "c"], "value": values})
+    behind["setting"] = behind["model"] + " beta=" + behind["value"].map("{:g}".format)
+    varying = pd.DataFrame({"model": ["a", "b"], "value": ["1", "2"]})
+    single = pd.DataFrame({"model": ["a", "b"], "value": ["", ""], "set.beta": [1.0, 2.0]})
+    for ours in (varying, single):
+        runs, others = restrict_to_values(behind, ours)
+        assert list(runs["value"]) == [1.0, 3.0] and others == ["b"]
+        assert which_values(runs, others) == "at our parameter values (b: at all)"
+    assert which_values(runs, []) == "at our parameter values"
 
 
 def test_a_study_with_runs_is_not_written_over(tmp_path):

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from untwine.scoring.scores import Scores
 
 MAX_VALUES_SHOWN = 3  # of one metric in a table
+REFERENCES = ("random", "rotated", "perfect")
+TABLE_FORMAT, CSV_FORMAT = ".4f", ".9g"
 
 
 def evaluate(
@@ -154,39 +156,43 @@ def print_scores(scores: "Scores", form: str) -> None:
     if form == "json":
         from dataclasses import asdict
 
-        print(json.dumps({name: asdict(value) for name, value in scores.items()}))
+        notes = {name: {"note": note} for name in scores if (note := scores.note(name))}
+        print(json.dumps({name: asdict(v) | notes.get(name, {}) for name, v in scores.items()}))
         return
-    spread = any(value.spread for value in scores.values())
-    header = ["score", "value", *(["± seeds"] if spread else []), "random", "rotated", "perfect"]
-    rows = table_rows(scores, spread, MAX_VALUES_SHOWN if form == "table" else None)
+    columns = ["value", *REFERENCES]
+    if any(value.spread for value in scores.values()):
+        columns.insert(1, "sd")
+    if any(map(scores.note, scores)):
+        columns.append("note")
     if form == "table":
-        show_table(header, rows)
+        titles = {"sd": "± seeds"}
+        rows = table_rows(scores, columns, TABLE_FORMAT, MAX_VALUES_SHOWN)
+        show_table(["score", *(titles.get(name, name) for name in columns)], rows)
         return
     import csv
 
     writer = csv.writer(sys.stdout)
-    writer.writerows([[name.removeprefix("± ") for name in header], *rows])
+    writer.writerows([["score", *columns], *table_rows(scores, columns, CSV_FORMAT)])
 
 
-def table_rows(scores: "Scores", spread: bool, max_values: int | None) -> list[list[str]]:
-    """A row per value: its name, its value, and the values of the reference codes."""
+def table_rows(
+    scores: "Scores", columns: list[str], number: str, max_values: int | None = None
+) -> list[list[str]]:
+    """A row per value: its name, and its columns as far as it has them."""
     from untwine.runs.directory import value_name
 
-    return [
-        [
-            value_name(name, key),
-            f"{value:.4f}",
-            *([f"{score.spread[key]:.4f}" if key in score.spread else ""] if spread else []),
-            *(
-                f"{score.references[kind][key]:.4f}"
-                if key in score.references.get(kind, {})
-                else ""
-                for kind in ("random", "rotated", "perfect")
-            ),
-        ]
-        for name, score in scores.items()
-        for key, value in list(score.values.items())[:max_values]
-    ]
+    rows: list[list[str]] = []
+    for name, score in scores.items():
+        for key, value in list(score.values.items())[:max_values]:
+            numbers = {
+                "value": value,
+                **{k: v[key] for k, v in score.references.items() if key in v},
+            }
+            numbers |= {"sd": score.spread[key]} if key in score.spread else {}
+            cells = {column: format(v, number) for column, v in numbers.items()}
+            cells["note"] = scores.note(name)
+            rows.append([value_name(name, key), *(cells.get(column, "") for column in columns)])
+    return rows
 
 
 def report(

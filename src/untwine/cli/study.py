@@ -204,7 +204,13 @@ def results(
         from untwine.study.statistics import score_columns
 
         scores = ["seconds", *score_columns(table)]
-        means = table.groupby(["setting", "data"], sort=False)[scores].mean().reset_index()
+        groups = table.groupby(["setting", "data"], sort=False)
+        means = groups[scores].mean().reset_index()
+        if "note" in table:
+            notes = groups["note"].agg(
+                lambda column: "; ".join(dict.fromkeys(filter(None, column)))
+            )
+            means["note"] = notes.to_numpy()
         rows = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in r] for r in means.values]
         show_table(list(means.columns), rows)
         say("means over seeds; --csv or --parquet writes every run with its parameters")

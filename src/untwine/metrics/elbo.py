@@ -18,6 +18,7 @@ from untwine.registry import metric
     higher_is_better=True,
     range=(-math.inf, None),
     unchanged_by=(),
+    lower_is_better=("bits_per_dimension",),
 )
 def elbo(elbos: ArrayLike, dimensions: int | None = None) -> dict[str, float]:
     """The mean evidence lower bound in nats per example (Kingma and Welling, 2014).

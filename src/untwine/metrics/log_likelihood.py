@@ -15,11 +15,14 @@ from untwine.schema import Count
 
 @metric(
     title="Log-likelihood by importance sampling",
+    short_title="Log-likelihood",
     paper="Burda et al., 2016",
     url="https://arxiv.org/abs/1509.00519",
     higher_is_better=True,
     range=(-math.inf, None),
     unchanged_by=(),
+    lower_is_better=("bits_per_dimension",),
+    unreliable_below={"effective_draws": 10},
 )
 def log_likelihood(
     log_weights: ArrayLike, dimensions: int | None = None, *, draws: Count = 100
@@ -31,8 +34,9 @@ def log_likelihood(
     `log_weights` (N, S) are log w for S draws of each of N examples, of which the first `draws` are
     used. The mean over examples is followed by its standard error, by itself in bits per dimension
     (for examples of `dimensions` numbers), and by the mean effective number of draws,
-    (Σ w)² / Σ w²: near 1 means that one draw carries the estimate. A weight may be 0 (minus
-    infinity) where another of the same example is not.
+    (Σ w)² / Σ w²: near 1 means that one draw carries the estimate, and below 10 tables mark the
+    score as unreliable. A weight may be 0 (minus infinity) where another of the same example is
+    not.
 
     Blind spots: for any number of draws it is a lower bound in expectation, and the looser the
     further the posterior is from the truth: it grows with `draws`, so models compare only at one

@@ -14,6 +14,7 @@ MIN_PROBABILITY = 1e-7  # and at most 1 minus this, so that logarithms are finit
 
 @metric(
     title="Reconstruction error",
+    short_title="Reconstruction",
     paper="Kumar et al., 2018",
     url="https://arxiv.org/abs/1711.00848",
     higher_is_better=False,

@@ -30,6 +30,7 @@ MAX_VECTOR_DOTS = 500  # more dots are rasterised
 TITLE_WIDTH = 30  # letters of a line of a panel's title
 MAX_LEGEND_COLUMNS = 4
 Results = Table | StudyFolder | str | Path
+LEGEND_PLACE = "outside upper left"  # where a phone shows it too
 
 
 def _read(study: Results, scores: Sequence[str] | None) -> tuple[Table, list[str]]:
@@ -60,24 +61,39 @@ def by_model(
             theirs = [published[published["model"] == m][score] for m in models]
             _boxes(axis, theirs, PUBLISHED_COLOUR, 0.8)
         _boxes(axis, [table[table["model"] == m][score] for m in models], "C0", 0.45)
-        _title(axis, score)
+        _title(axis, score, table)
         axis.set_xticks(range(len(models)), list(map(model_title, models)), rotation=35, ha="right")
     if shown:
-        kinds = (("C0", "ours"), (PUBLISHED_COLOUR, behind))
+        ours = f"ours, {count_runs(table)}"
+        kinds = (("C0", ours), (PUBLISHED_COLOUR, behind))
         patches = [Patch(color=colour, alpha=0.55, label=text) for colour, text in kinds]
-        figure.legend(handles=patches, loc="outside lower center", ncols=2, frameon=False)
+        figure.legend(handles=patches, loc=LEGEND_PLACE, ncols=1, frameon=False)
     return figure
 
 
-def _title(axis: Axes, score: str) -> None:
-    axis.set_title(fill(score_title(score), TITLE_WIDTH))
+def count_runs(table: Table) -> str:
+    """How many runs each model has: `50 runs of each model`, `50 to 300 runs of each model`."""
+    counts = table.groupby("model").size()
+    low, high = int(counts.min()), int(counts.max())
+    number = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{number} run{'s' if high > 1 else ''} of each model"
+
+
+def marked_title(table: Table, score: str) -> str:
+    """The title of a score, with a mark if that of any run is unreliable."""
+    mark = " (unreliable)" if statistics.unreliable_runs(table, score).any() else ""
+    return score_title(score) + mark
+
+
+def _title(axis: Axes, score: str, table: Table) -> None:
+    axis.set_title(fill(marked_title(table, score), TITLE_WIDTH))
 
 
 def _legend(figure: Figure, axis: Axes) -> None:
-    """A legend of the lines of one panel, below all panels."""
+    """A legend of the lines of one panel, above all panels."""
     handles, labels = axis.get_legend_handles_labels()
     columns = min(MAX_LEGEND_COLUMNS, len(labels))
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+    figure.legend(handles, labels, loc=LEGEND_PLACE, ncols=columns, frameon=False)
 
 
 def _boxes(axis: Axes, values: list[Any], colour: str, width: float) -> None:
@@ -100,6 +116,8 @@ def _boxes(axis: Axes, values: list[Any], colour: str, width: float) -> None:
             "markeredgecolor": INK,
         },
         medianprops={"color": INK},
+        whiskerprops={"color": colour},
+        capprops={"color": colour},
     )
     for box in plot["boxes"]:
         box.set(facecolor=colour, alpha=0.55, edgecolor=colour)
@@ -127,6 +145,7 @@ def _heat(axis: Axes, grid: Table, form: str, colours: str, reach: float | None 
             dark = 0.3 * red + 0.59 * green + 0.11 * blue < 0.5
             colour = "white" if dark else "black"
             text = form.format(value).replace("-", "−")
+            text = text.lstrip("−") if not float(form.format(value)) else text
             axis.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
 
 
@@ -147,7 +166,7 @@ def by_value(study: Results, score: str, published: Table | None = None) -> Figu
                 published[published["model"] == model],
                 score,
                 PUBLISHED_COLOUR,
-                "published, all values",
+                f"published, all values, {count_runs(published)}",
                 {},
             )
         for data, group in ours.groupby("data", sort=False):
@@ -155,17 +174,12 @@ def by_value(study: Results, score: str, published: Table | None = None) -> Figu
         if score in statistics.ERRORS and table[score].max() > 5 * table[score].min() > 0:
             axis.set_yscale("log")
         axis.set_title(model_title(str(model)))
-        if not positions and (name := _parameter(ours)):
+        if not positions and (name := statistics.parameter_name(ours)):
             axis.set_xlabel(name)
     axes[0].set_ylabel(score_title(score))
     if table["data"].nunique() > 1 or published is not None:
         _legend(figure, axes[0])
     return figure
-
-
-def _parameter(group: Table) -> str:
-    """The name of the number in which the settings of a model differ."""
-    return str(group["setting"].iloc[0]).partition(" ")[2].partition("=")[0]
 
 
 def _label_settings(axis: Axes, group: Table) -> dict[str, int]:
@@ -226,7 +240,7 @@ def by_seed(study: Results, scores: Sequence[str] | None = None) -> Figure:
         axis.plot(means, [settings.index(s) for s in means.index], "|", color=INK, ms=9)
         names = list(map(setting_title, settings)) if panel % 3 == 0 else [""] * len(settings)
         _rows(axis, names)
-        _title(axis, score)
+        _title(axis, score, table)
     if table["data"].nunique() > 1:
         _legend(figure, axes[0])
     return figure
@@ -258,7 +272,8 @@ def shares(study: Results, scores: Sequence[str] | None = None) -> Figure:
     explained = [statistics.variance_shares(table, score) for score in scores]
     for part, colour in (("model", "C0"), ("parameter", "C1"), ("seed", PUBLISHED_COLOUR)):
         width = np.array([share.get(part, 0.0) for share in explained])
-        axis.barh(range(len(scores)), width, left=left, color=colour, label=part)
+        if width.any():
+            axis.barh(range(len(scores)), width, left=left, color=colour, label=part)
         left += width
     _rows(axis, list(map(score_title, scores)))
     axis.set_xlim(0, 1)
@@ -285,7 +300,7 @@ def comparisons(study: Results, scores: Sequence[str] | None = None) -> Figure |
         names = [f"{model_title(r.first)} − {model_title(r.second)}" for r in pairs.itertuples()]
         named = names if panel % 3 == 0 else named
         _rows(axis, names if panel % 3 == 0 or names != named else [""] * len(names))
-        _title(axis, score)
+        _title(axis, score, table)
         axis.set_xlabel("difference")
     return figure
 
@@ -310,8 +325,10 @@ def trade_off(study: Results, error: str, scores: Sequence[str] | None = None) -
             )
         if table[error].max() > 5 * table[error].min() > 0:
             axis.set_xscale("log")
+        else:
+            axis.locator_params(axis="x", nbins=4)
         axis.set_xlabel(score_title(error))
         axis.locator_params(axis="y", nbins=5)
-        _title(axis, score)
+        _title(axis, score, table)
     _legend(figure, axes[0])
     return figure

@@ -66,6 +66,7 @@ class ScoreRow:
     better: str
     references: dict[str, float]
     card: bool  # whether it has a card: the headline value of a metric
+    note: str  # why it cannot be relied on, if so
 
     def position(self, value: float) -> float:
         """The position of a value between 0 and the perfect code's score, in percent."""
@@ -150,12 +151,13 @@ def score_rows(scores: Scores) -> list[ScoreRow]:
     rows: list[ScoreRow] = []
     for label, score in scores.items():
         entry, _ = metric_registry.parse(label)
-        better = "higher is better" if entry.metadata["higher_is_better"] else "lower is better"
         for key, value in score.values.items():
+            better = f"{'higher' if entry.is_higher_better(key) else 'lower'} is better"
             references = {kind: v[key] for kind, v in score.references.items() if key in v}
             large = len(references) == 3 or entry.name == "reconstruction"
             card = large and key == next(iter(score.values))
-            rows.append(ScoreRow(value_title(label, key), value, better, references, card))
+            title, note = value_title(label, key), scores.note(label)
+            rows.append(ScoreRow(title, value, better, references, card, note))
     return rows
 
 

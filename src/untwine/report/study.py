@@ -10,13 +10,25 @@ import numpy as np
 from untwine.errors import DataError
 from untwine.plot import studies as figures
 from untwine.report.learned import not_finished, what_was_learned
+from untwine.report.published import (
+    published_name,
+    restrict_to_data,
+    restrict_to_values,
+    which_values,
+)
 from untwine.study import statistics
 from untwine.study.comparisons import compare_pairs, recommendations
 from untwine.study.folder import StudyFolder, as_folder
-from untwine.study.statistics import Table, higher_is_better, number
-from untwine.study.summary import CAPTION, cells, decimals, summary_table
+from untwine.study.statistics import Table, higher_is_better
+from untwine.study.summary import caption, cells, decimals, summary_table
 from untwine.study.table import results_table
-from untwine.study.titles import explain_scores, model_title, score_title, setting_title
+from untwine.study.titles import (
+    explain_scores,
+    join_names,
+    model_title,
+    score_title,
+    setting_title,
+)
 from untwine.tools.figures import STYLE
 from untwine.tools.files import write_bytes
 from untwine.tools.pages import Section, render, save_figures
@@ -67,39 +79,6 @@ def write_study_report(
     return file
 
 
-def published_name(folder: StudyFolder | None, published: Table | None) -> str:
-    """The name and datasets of the published runs drawn behind ours."""
-    if folder is None or published is None:
-        return ""
-    return f"{folder.study.name} on {', '.join(map(str, published['data'].unique()))}"
-
-
-def restrict_to_data(published: Table, table: Table) -> Table:
-    """Published runs on the datasets of our runs; `sprites` counts as dSprites.
-
-    If no dataset matches, all published runs.
-    """
-    names = {str(name).partition("(")[0] for name in table["data"].unique()}
-    names |= {"dsprites"} if "sprites" in names else set()
-    same = published[published["data"].isin(names)]
-    return same if len(same) else published
-
-
-def restrict_to_values(published: Table, table: Table) -> Table:
-    """Published runs at the parameter values of our runs of the same model.
-
-    If no value of a model matches, all of its published runs.
-    """
-    import pandas as pd
-
-    groups: list[Table] = []
-    for model, group in published.groupby("model", sort=False):
-        ours = table[table["model"] == model]["value"].map(number).dropna()
-        same = group[group["value"].map(number).isin(ours)]
-        groups.append(same if len(same) else group)
-    return pd.concat(groups) if groups else published
-
-
 def sections(table: Table, published: Table | None) -> Iterator[Section]:
     """The sections of the report, most important first."""
     scores = statistics.reported_scores(table)
@@ -126,10 +105,11 @@ def best_settings(table: Table, scores: list[str]) -> Section:
     """The table of recommendations, with their certainty."""
     best = recommendations(table, scores)
     digits = {s: decimals(g.rename(columns={"std": "sd"})) for s, g in best.groupby("score")}
+    several = table["data"].nunique() > 1
     rows = tuple(
         (
-            str(r.data),
-            score_title(r.score),
+            *([str(r.data)] if several else []),
+            figures.marked_title(table, r.score),
             " or ".join(map(setting_title, str(r.setting).split(" or "))),
             _with_deviation(r, digits[r.score]),
             str(r.runs),
@@ -137,14 +117,14 @@ def best_settings(table: Table, scores: list[str]) -> Section:
         )
         for r in best.itertuples()
     )
-    header = ("data", "score", "best setting", "mean ± sd [95 % interval]", "n")
+    header = ("score", "best setting", "mean ± sd [95 % interval]", "n")
     return Section(
         "recommendations",
         "What to use",
         "The setting with the best mean for each score, and the settings that are not "
         "significantly worse: compared seed by seed, with Student's test corrected by Holm. "
         f"{_certainty(best)}",
-        header=(*header, "not significantly worse"),
+        header=(*(["data"] if several else []), *header, "not significantly worse"),
         rows=rows,
     )
 
@@ -179,25 +159,21 @@ def _certainty(best: Table) -> str:
 def _by_model(table: Table, scores: list[str], published: Table | None) -> Section:
     behind, sentence = "", ""
     if published is not None:
-        matching = restrict_to_values(published, table)
-        same = len(matching) < len(published)
-        behind = f"published, {'at our parameter values' if same else 'all parameter values'}"
-        published = matching
-        sentence = (
-            " Grey boxes are published runs, at the parameter values of ours where they have them "
-            "and at all of theirs otherwise."
-        )
+        published, others = restrict_to_values(published, table)
+        behind = f"published, {which_values(published, others)}, {figures.count_runs(published)}"
+        sentence = f" Grey boxes are published runs, {which_values(published, others)}."
     figure = figures.by_model(table, scores, published, behind)
     return Section("by-model", "Scores by model", _leaders(table, scores) + sentence, figure)
 
 
 def score_table(table: Table, scores: list[str]) -> Section:
     """The table of means and deviations by setting, as `untwine study table` writes it."""
-    header, rows, best = cells(summary_table(table, scores), "setting")
+    summary = summary_table(table, scores)
+    header, rows, best = cells(summary, "setting")
     return Section(
         "table",
         "Scores by setting",
-        f"{CAPTION} `untwine study table` writes it as CSV, Markdown or LaTeX.",
+        f"{caption(summary)} The command untwine study table writes it as CSV, Markdown or LaTeX.",
         header=tuple(header),
         rows=tuple(map(tuple, rows)),
         best=frozenset(best),
@@ -331,7 +307,7 @@ def comparison_table(table: Table, scores: list[str]) -> Section:
             )
             rows.append(
                 (
-                    score_title(score),
+                    figures.marked_title(table, score),
                     f"{model_title(r.first)} − {model_title(r.second)}",
                     difference,
                     f"[{low}, {high}]",
@@ -346,7 +322,8 @@ def comparison_table(table: Table, scores: list[str]) -> Section:
         "comparison-table",
         "Comparisons in numbers",
         "The effect is the difference in standard deviations over seeds. Intervals and p values "
-        "are corrected as above; `about N seeds` is for a chance of 90 %, if mean and spread stay.",
+        "are corrected as above. Seeds that would decide are for a chance of 90 %, if mean and "
+        "spread stay as they are.",
         header=header,
         rows=tuple(rows),
         folded=len(rows) > MAX_OPEN_ROWS,
@@ -367,18 +344,19 @@ def _decided(table: Table, scores: list[str]) -> str:
 def _leaders(table: Table, scores: list[str]) -> str:
     """A sentence on the model with the best mean of each score."""
     summary = statistics.summary(table, ["model"], scores)
-    leaders: list[str] = []
+    leaders: dict[str, list[str]] = {}
     for score in scores:
         rows = summary[summary["score"] == score]
         sign = 1 if higher_is_better(score) else -1
         best = rows.loc[(sign * rows["mean"]).idxmax()]
-        leaders.append(f"{model_title(best['model'])} in {score_title(score)} ({best['mean']:.3g})")
-    return f"Boxes are quartiles, lines medians, dots means. Best mean: {', '.join(leaders)}."
+        leaders.setdefault(model_title(best["model"]), []).append(score_title(score))
+    named = "; ".join(f"{model} by {join_names(names)}" for model, names in leaders.items())
+    return f"Boxes are quartiles, lines medians, dots means. Best mean: {named}."
 
 
 def _spread(table: Table, scores: list[str]) -> str:
     """A sentence on the spread between seeds relative to that between settings."""
-    dots = "One dot per run; bars are the means of settings."
+    dots = "Dots are runs, bars the means of settings."
     if not _repeated(table):
         return f"{dots} {ONE_SEED}"
     means = table.groupby(["setting", "data"])[scores].agg(["mean", "std"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from untwine.data.opening import FILE_PARAMETERS
 from untwine.errors import UntwineError
-from untwine.registry import Choice, datasets, models
+from untwine.registry import Choice, datasets, metrics, models
 from untwine.runs.directory import describe_progress, list_runs, read_scores, read_spec, value_name
 from untwine.runs.names import OWN_DATA, data_label, place_run
 from untwine.runs.received import named_files
@@ -105,7 +105,15 @@ def _describe_scores(path: Path) -> str:
     except UntwineError as error:
         return f"unreadable: {error}"
     order = dict.fromkeys([*(metric for metric in FIRST_SCORES if metric in stored), *stored])
-    firsts = [(metric, *next(iter(stored[metric]["values"].items()))) for metric in order]
-    shown = [f"{value_name(metric, key)} {value:.3f}" for metric, key, value in firsts]
+    shown = [_headline(metric, stored[metric]["values"]) for metric in order]
     more = len(shown) - MAX_SCORES
     return "  ".join([*shown[:MAX_SCORES], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _headline(metric: str, values: Mapping[str, float]) -> str:
+    """The first value of a metric, marked if it is unreliable: `mig 0.250`."""
+    key, value = next(iter(values.items()))
+    mark = ""
+    with suppress(UntwineError):  # a metric that is not here
+        mark = " (unreliable)" if metrics.parse(metric)[0].unreliable(values) else ""
+    return f"{value_name(metric, key)} {value:.3f}{mark}"

@@ -66,11 +66,15 @@ class CodeArrays:
         return hasattr(self, need) and not (need == "factors" and self.factors is None)
 
 
-def split_indices(data: Dataset, n: int, held: int, seed: int) -> tuple[Levels, Levels]:
+def split_indices(
+    data: Dataset, n: int, held: int, seed: int, *, repeat: bool = False
+) -> tuple[Levels, Levels]:
     """Positions of n random examples, and of others to test on: none is in both.
 
-    Of data with many more examples than that, both are drawn anew, and what was drawn twice is
-    drawn again; of less, a third is set apart first. Within one part an example may come twice.
+    Of data with many more examples than that, both are drawn anew, and what was drawn for both is
+    drawn again. Of less, a third is set apart first, no example comes twice, and where the data
+    has fewer examples than are asked for, there are only as many. With `repeat` it has as many
+    as are asked for, and some come twice.
     """
     if len(data) < MIN_EXAMPLES:
         raise DataError(
@@ -83,7 +87,9 @@ def split_indices(data: Dataset, n: int, held: int, seed: int) -> tuple[Levels, 
         return first, others[~np.isin(others, first)][:held]
     apart = np.random.default_rng(derive_seed(seed, 1)).permutation(len(data))
     third = max(1, len(data) // 3)
-    return rng.choice(apart[third:], n), rng.choice(apart[:third], held)
+    if repeat:
+        return rng.choice(apart[third:], n), rng.choice(apart[:third], held)
+    return rng.permutation(apart[third:])[:n], rng.permutation(apart[:third])[:held]
 
 
 def _finite(codes: Floats) -> Floats:
@@ -94,7 +100,8 @@ def _finite(codes: Floats) -> Floats:
 class Representation:
     """A model on a sample of its data. Everything is computed on first use and kept.
 
-    The sample is of the data that is held out for scores, if the dataset has such.
+    The sample is of the data that is held out for scores, if the dataset has such. No example of
+    small data comes twice, unless with `repeat`.
     """
 
     @renamed_keywords(n="n_examples")
@@ -108,6 +115,7 @@ class Representation:
         device: str = "auto",
         quiet: bool = True,
         chunk: int = ENCODE_CHUNK,
+        repeat: bool = False,
     ) -> None:
         if n_examples < 2:
             raise ParameterError(f"an evaluation needs at least 2 examples, not {n_examples}")
@@ -117,7 +125,10 @@ class Representation:
         self.data = (data.evaluation or data).to(self.device)
         self.seed, self.quiet, self.chunk = seed, quiet, chunk
         held = max(2, n_examples // 2)
-        self.index, self.test_index = split_indices(self.data, n_examples, held, seed)
+        self.n_asked = n_examples
+        self.index, self.test_index = split_indices(
+            self.data, n_examples, held, seed, repeat=repeat
+        )
 
     def has(self, need: str) -> bool:
         """Whether a metric that asks for this can be computed."""
@@ -197,9 +208,13 @@ class Representation:
 
     @functools.cached_property
     def elbos(self) -> Floats:
-        """(M / chunk,) the evidence lower bound in nats, averaged over each chunk."""
+        """(M // chunk,) the evidence lower bound in nats, averaged over each whole chunk.
+
+        No two share an example, so that their spread tells the error of their mean.
+        """
+        index = self._some[: len(self._some) // self.chunk * self.chunk or len(self._some)]
         with seeded(derive_seed(self.seed, 3)):
-            each = self._each(self._some, "bounding", lambda x: self.model.elbo(x).expand(len(x)))
+            each = self._each(index, "bounding", lambda x: self.model.elbo(x).expand(len(x)))
         return each[:: self.chunk]
 
     def log_weights(self, draws: int) -> Floats:

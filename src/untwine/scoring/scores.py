@@ -74,15 +74,19 @@ class Scores(dict[str, Score]):
         """A table for notebooks, with the reference codes that the scores have."""
         kinds = list(dict.fromkeys(kind for score in self.values() for kind in score.references))
         rows = [
-            [value_name(metric, key), f"{value:.4g}"]
+            [value_name(metric, key), f"{value:.4g}{' (unreliable)' * bool(self.note(metric))}"]
             + [f"{score.references.get(kind, {}).get(key, math.nan):.4g}" for kind in kinds]
             for metric, score in self.items()
             for key, value in score.values.items()
         ]
         return table_html(["", "value", *kinds], [[c.replace("nan", "–") for c in r] for r in rows])
 
+    def note(self, metric: str) -> str:
+        """Why the values of a metric cannot be relied on; empty if they can."""
+        return metric_registry.parse(metric)[0].unreliable(self[metric].values)
+
     def to_frame(self) -> DataFrame:
-        """A row per value, with the values of the reference codes and the spread as columns."""
+        """A row per value, with those of the reference codes, the spread and notes as columns."""
         import pandas as pd
 
         rows = {
@@ -90,6 +94,7 @@ class Scores(dict[str, Score]):
                 "value": value,
                 **{kind: other[key] for kind, other in score.references.items() if key in other},
                 **({"spread": score.spread[key]} if key in score.spread else {}),
+                **({"note": note} if (note := self.note(metric)) else {}),
             }
             for metric, score in self.items()
             for key, value in score.values.items()
@@ -332,6 +337,7 @@ def represent_run(
     device: str = "auto",
     quiet: bool = True,
     split: str | None = None,
+    repeat: bool = False,
 ) -> Representation:
     """A run's model on a sample of its data, encoded in batches of the size it was trained on."""
     return Representation(
@@ -342,6 +348,7 @@ def represent_run(
         device=device,
         quiet=quiet,
         chunk=trained.spec.batch,
+        repeat=repeat,
     )
 
 
@@ -385,7 +392,9 @@ def evaluate_representation(
     """
     label = metric_registry.label
     choices = choose_metrics(metrics, representation, Settings.read(settings))
-    sample: dict[str, Any] = {"examples": len(representation.index), "seed": representation.seed}
+    sample: dict[str, Any] = {"examples": representation.n_asked, "seed": representation.seed}
+    if len(representation.index) < representation.n_asked:
+        sample["distinct"] = len(representation.index)  # which earlier scores do not have
     if split:
         sample["split"] = split
     how = {label(choice): {"params": json_params(choice), **sample} for choice in choices}

@@ -34,8 +34,8 @@ class ScoreName:
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether more of the metric is better."""
-        return bool(metrics[self.choice.name].metadata["higher_is_better"])
+        """Whether more of the value is better."""
+        return metrics[self.choice.name].is_higher_better(self.key)
 
     @property
     def compares_runs(self) -> bool:

@@ -126,9 +126,12 @@ def compares_runs(metric: str) -> bool:
 
 
 def store_codes(path: Path, data: Dataset | None = None) -> None:
-    """Write the codes of the same examples for every run on the same data, for comparisons."""
+    """Write the codes of the same examples for every run on the same data, for comparisons.
+
+    They stay the examples of version 0.1, so that runs of a study that is extended compare.
+    """
     trained = open_run(path, data=data)
-    sample = represent_run(trained, n_examples=N_STORED_CODES, split="all")
+    sample = represent_run(trained, n_examples=N_STORED_CODES, split="all", repeat=True)
     arrays = {"codes": sample.codes, "kl": sample.kl}
     write_codes(path, {name: values.astype(np.float32) for name, values in arrays.items()})
 

@@ -26,6 +26,9 @@ NOT_SCORES = (
     " of factor ",
     ".active",
     ".empty",
+    ".standard_error",
+    ".bits_per_dimension",
+    ".effective_draws",
 )  # parts of names of what is no score of its own
 # The five scores that comparisons of disentangled models report, by their names here.
 STANDARD_SCORES = ("beta-vae-score", "factor-vae-score", "mig", "sap[svm]", "dci.disentanglement")
@@ -97,12 +100,22 @@ def _base(score: str) -> str:
 def higher_is_better(score: str) -> bool:
     """Whether more of a score is better; of one that nothing is known about, yes."""
     name = _base(score)
-    registered = name in metrics
-    return (
-        bool(metrics[name].metadata["higher_is_better"])
-        if registered
-        else score not in LOWER_IS_BETTER
-    )
+    if name in metrics:
+        return metrics[name].is_higher_better(score.partition(".")[2])
+    return score not in LOWER_IS_BETTER
+
+
+def unreliable_runs(table: Table, score: str) -> Table:
+    """(runs,) whether the score of each run is marked as unreliable."""
+    import pandas as pd
+
+    metric, name = score.partition(".")[0], _base(score)
+    marked = pd.Series(False, table.index)
+    below = metrics[name].metadata.get("unreliable_below", {}) if name in metrics else {}
+    for key, least in below.items():
+        if (column := f"{metric}.{key}") in table and column != score:
+            marked |= table[column] < least
+    return marked
 
 
 def summary(table: Table, by: Sequence[str], scores: Sequence[str]) -> Table:
@@ -183,6 +196,11 @@ def slope(table: Table, score: str) -> float:
         return float("nan")
     numbers = table.assign(value=table["value"].map(number))
     return float(rank_correlation(numbers, ["value", score]).iloc[0, 1])
+
+
+def parameter_name(group: Table) -> str:
+    """The name of the first number in which the settings of a model differ."""
+    return str(group["setting"].iloc[0]).partition(" ")[2].partition("=")[0]
 
 
 def by_one_number(table: Table) -> bool:

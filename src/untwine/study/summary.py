@@ -10,22 +10,30 @@ import numpy as np
 
 from untwine.errors import DataError, ParameterError
 from untwine.study.comparisons import BEST, TIED, standings
-from untwine.study.statistics import Table, reported_scores, table_of
+from untwine.study.statistics import Table, reported_scores, table_of, unreliable_runs
 from untwine.study.titles import score_title, setting_title
 
 Form = Literal["csv", "markdown", "latex"]
-COLUMNS = ("mean", "sd", "n", "low", "high", "p", "rank")
-TIED_MARK = "†"
+COLUMNS = ("mean", "sd", "n", "low", "high", "p", "rank", "unreliable")
+TIED_MARK, UNRELIABLE_MARK = "†", "‡"
 CAPTION = (
     "Mean ± standard deviation over n seeds. The best mean is bold; † marks means that are not "
     "significantly worse (seed by seed, Student's test, corrected by Holm)."
 )
+UNRELIABLE_CAPTION = "‡ marks means of scores that are unreliable in some runs."
 LATEX_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {"†": r"$^\dagger$", "±": r"$\pm$", "–": "--"}
-LATEX_SPECIAL |= {"β": r"$\beta$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+LATEX_SPECIAL |= {
+    "‡": r"$^\ddagger$",
+    "β": r"$\beta$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
 
 
 def summary_table(table: Table, scores: Sequence[str] = (), *, by: str = "setting") -> Table:
     """A row for each dataset, setting (or model) and score: mean, deviation, n, interval, rank.
+
+    `unreliable` is the number of runs in which the score is marked as unreliable.
 
     Args:
         table: of runs.
@@ -39,9 +47,11 @@ def summary_table(table: Table, scores: Sequence[str] = (), *, by: str = "settin
         raise DataError("no score differs between the runs, so there is nothing to tabulate")
     rows: list[dict[str, object]] = []
     for score in scores:
+        marked = table[unreliable_runs(table, score)].groupby(["data", by]).size()
         for row in standings(table, score, of=by).to_dict("records"):
             named = {"data": row["data"], by: row[by], "score": score, "sd": row["std"]}
-            rows.append({**row, **named, "n": row["runs"]})
+            count = int(marked.get((row["data"], row[by]), 0))
+            rows.append({**row, **named, "n": row["runs"], "unreliable": count})
     return table_of(rows)[["data", by, "score", *COLUMNS]]
 
 
@@ -75,9 +85,14 @@ def decimals(summary: Table) -> int:
 
 
 def _cell(row: Table, digits: int) -> str:
-    mark = TIED_MARK if row.rank == TIED else ""
+    mark = TIED_MARK * (row.rank == TIED) + UNRELIABLE_MARK * (row.unreliable > 0)
     deviation = f" ± {row.sd:.{digits}f}" if row.n > 1 else ""
     return f"{row.mean:.{digits}f}{deviation}{mark}"
+
+
+def caption(summary: Table) -> str:
+    """What the marks of a summary mean."""
+    return f"{CAPTION} {UNRELIABLE_CAPTION}" if summary["unreliable"].any() else CAPTION
 
 
 def format_summary(summary: Table, form: Form, *, by: str = "setting") -> str:
@@ -87,10 +102,12 @@ def format_summary(summary: Table, form: Form, *, by: str = "setting") -> str:
 
         return format_csv(summary)
     header, rows, best = cells(summary, by)
-    return (_markdown if form == "markdown" else _latex)(header, rows, best)
+    return (_markdown if form == "markdown" else _latex)(header, rows, best, caption(summary))
 
 
-def _markdown(header: list[str], rows: list[list[str]], best: set[tuple[int, int]]) -> str:
+def _markdown(
+    header: list[str], rows: list[list[str]], best: set[tuple[int, int]], below: str
+) -> str:
     first = header.index("n")
     lines = [header, ["---"] * first + ["---:"] * (len(header) - first)]
     lines += [
@@ -100,10 +117,10 @@ def _markdown(header: list[str], rows: list[list[str]], best: set[tuple[int, int
         ]
         for r, row in enumerate(rows)
     ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + f"\n{CAPTION}\n"
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + f"\n{below}\n"
 
 
-def _latex(header: list[str], rows: list[list[str]], best: set[tuple[int, int]]) -> str:
+def _latex(header: list[str], rows: list[list[str]], best: set[tuple[int, int]], below: str) -> str:
     def bold(r: int, c: int, cell: str) -> str:
         return rf"\textbf{{{escape_latex(cell)}}}" if (r, c) in best else escape_latex(cell)
 
@@ -115,7 +132,7 @@ def _latex(header: list[str], rows: list[list[str]], best: set[tuple[int, int]])
     columns = "l" * first + "r" * (len(header) - first)
     return "\n".join(
         [
-            f"% needs \\usepackage{{booktabs}}. {CAPTION}",
+            f"% needs \\usepackage{{booktabs}}. {below}",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             " & ".join(map(escape_latex, header)) + r" \\",

@@ -21,7 +21,13 @@ from untwine.schema import format_value
 from untwine.spec import Run
 from untwine.study.folder import StudyFolder, as_folder, read_imported
 from untwine.study.job import Job, compares_runs, read_metric
-from untwine.study.statistics import PARAMETER, Table, table_of
+from untwine.study.statistics import (
+    PARAMETER,
+    Table,
+    score_columns,
+    table_of,
+    unreliable_runs,
+)
 from untwine.study.stored_codes import Arrays, read_codes
 from untwine.tools.terminal import warn
 
@@ -52,7 +58,20 @@ def results_table(study: StudyFolder | str | Path) -> Table:
         for job, score, taken in zip(jobs, scores, seconds, strict=True)
         if score
     ]
-    return add_comparisons(folder, table_of(rows))
+    return add_notes(add_comparisons(folder, table_of(rows)))
+
+
+def add_notes(table: Table) -> Table:
+    """The table with a column of notes, if the score of any run is marked as unreliable."""
+    notes = {score: unreliable_runs(table, score) for score in score_columns(table)}
+    headlines = {score: marked for score, marked in notes.items() if "." not in score}
+    if not any(marked.any() for marked in headlines.values()):
+        return table
+    text = [
+        "; ".join(f"{score} is unreliable" for score, marked in headlines.items() if marked[run])
+        for run in table.index
+    ]
+    return table.assign(note=text)
 
 
 def add_comparisons(folder: StudyFolder, table: Table) -> Table:

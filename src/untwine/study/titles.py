@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from untwine.errors import UntwineError
 from untwine.registry import metrics, models
@@ -40,11 +40,19 @@ def score_title(score: str) -> str:
         entry, _ = metrics.parse(label)
     except UntwineError:
         return str(score)
-    short = len(entry.name) <= MAX_ABBREVIATION
-    title = f"{entry.name.upper() if short else entry.title} {label.removeprefix(entry.name)}"
-    if not value:
-        return title.strip()
-    return f"{title.strip()}{'' if short else ','} {value.replace('_', ' ')}"
+    abbreviation = entry.name.upper() if len(entry.name) <= MAX_ABBREVIATION else ""
+    short = abbreviation or entry.metadata.get("short_title", "")
+    title = f"{short or entry.title} {label.removeprefix(entry.name)}".strip()
+    return f"{title}{'' if short else ','} {value.replace('_', ' ')}" if value else title
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> join_names(["MIG", "SAP", "DCI"])
+    'MIG, SAP and DCI'
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def explain_scores(scores: Iterable[str]) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from untwine.plot import studies as figures
-from untwine.report.study import by_data, restrict_to_data, restrict_to_values
+from untwine.report.published import restrict_to_data, restrict_to_values
+from untwine.report.study import by_data
 from untwine.reproduce.evidence import Evidence, NoRuns
 from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread
 from untwine.reproduce.registry import exhibit
@@ -140,7 +141,7 @@ def _published_runs(evidence: Evidence, ours: Table) -> Table | None:
     if evidence.published is None:
         return None
     theirs = restrict_to_data(evidence.published, ours)
-    return restrict_to_values(theirs[theirs["model"].isin(ours["model"])], ours)
+    return restrict_to_values(theirs, ours)[0]
 
 
 def _published_sentence(published: Table | None) -> str:
