@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check docs site bench reproduce fuzz clean
+.PHONY: demo test doors dist check docs site bench reproduce fuzz clean
 
 # Train on the embedded sprites for about two minutes, score the model, write its report.
 demo: $(READY)
@@ -14,6 +14,14 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest --numprocesses auto --dist worksteal
+
+# Libraries that `make test` does not install: wandb, MLflow, Lightning, accelerate, datasets.
+doors: $(VENV)-doors/.ready
+	$(VENV)-doors/bin/pytest -p no:cacheprovider -rs --durations=0 tests/doors
+
+# Build wheel and sdist, and try both in an environment of their own.
+dist:
+	PYTHON=$(PYTHON) .ci/dist
 
 # Format, lint (with security rules), types, and known vulnerabilities; changes nothing.
 check: $(READY)
@@ -43,9 +51,14 @@ fuzz: $(READY)
 	$(BIN)/python tests/corpus/fuzz.py 10000
 
 clean:
-	rm -rf $(VENV) dist build site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-* dist build site .pytest_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+$(VENV)-doors/.ready: pyproject.toml constraints.txt
+	test -x $(VENV)-doors/bin/python || $(PYTHON) -m venv $(VENV)-doors
+	$(VENV)-doors/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[doors]"
 	touch $@

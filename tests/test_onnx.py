@@ -9,7 +9,7 @@ import untwine
 from untwine.registry import models
 from untwine.tools.onnx import check_file, relative_error
 
-QUICK = ("beta-tcvae", "vamp-prior", "intel-sphere")
+QUICK = ("beta-tcvae", "vamp-prior", "intel-sphere", "ml-vae")
 MAX_ERROR = 1e-4  # of numbers that are codes and pixels in single precision
 
 
@@ -59,6 +59,15 @@ def test_the_command_writes_both(tmp_path):
     loaded = untwine.load(tmp_path / "model")
     x = run.data.take([0, 1])
     assert relative_error(tmp_path / "model" / "encoder.onnx", x, loaded.encode(x)) < MAX_ERROR
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch about its own parts
+def test_a_file_for_one_size_of_batch_is_refused(tmp_path):
+    file = tmp_path / "fixed.onnx"
+    net = torch.nn.Linear(3, 2).eval()
+    torch.onnx.export(net, (torch.rand(4, 3),), file, dynamo=True, verbose=False)
+    with pytest.raises(untwine.RunError, match="batches of 4 alone"):
+        check_file(file, torch.rand(4, 3), torch.rand(4, 2))
 
 
 def test_without_the_library_the_sentence_names_the_extra(tiny, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from . import models as models
 from . import plot as plot
 from . import slots as slots
 from . import study as study
+from .catalogue.publishing import push as push
 from .data.arrays import from_arrays as from_arrays
 from .data.conversion import as_dataset as as_dataset
 from .data.dataset import Dataset as Dataset

@@ -149,17 +149,18 @@ class VAE(nn.Module):
             x = torch.rand(4, *self.sizes.shape)
             w = model.encode(x)
             halves = [
-                ("encoder", "images", "codes", x, model.encode_graph, w),
-                ("decoder", "codes", "images", w, model.decode_graph, model.decode(w)),
+                ("encoder", "images", "codes", x, model.encode_graph),
+                ("decoder", "codes", "images", w, model.decode_graph),
             ]
             files: list[Path] = []
-            for name, source, target, example, function, expected in halves:
+            for name, source, target, example, function in halves:
                 file = path / f"{name}.onnx"
                 export_function(
                     file, model, function, example, input_name=source, output_name=target
                 )
-                with contextlib.suppress(MissingLibraryError):
-                    check_file(file, example, expected)
+                with contextlib.suppress(MissingLibraryError), torch.no_grad():
+                    for batch in (example[:1], example.repeat(2, *[1] * (example.ndim - 1))):
+                        check_file(file, batch, function(batch))
                 files.append(file)
         return files
 

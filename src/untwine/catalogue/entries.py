@@ -10,6 +10,7 @@ from untwine.catalogue.pairs import partners
 from untwine.registry import Entry, Registry, datasets, likelihoods, metrics, models, networks
 from untwine.schema import Value, format_value
 from untwine.spec import model_names
+from untwine.tools.tables import markdown_rows
 
 Rows = list[list[str]]
 
@@ -78,15 +79,15 @@ def entry_table(kind: str) -> tuple[list[str], Rows]:
 def markdown_table(kind: str) -> str:
     """A Markdown table of everything of one kind, with links to the papers."""
     registry, header, row = KINDS[kind]
-    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
+    rows: Rows = []
     for name in registry:
         entry = registry[name]
         cells = row(entry)
         cells[0] = f"`{cells[0]}`"
         if entry.url:
             cells[2] = f"[{entry.paper}]({entry.url})"
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return markdown_rows(header, rows)
 
 
 def describe_entry(kind: str, name: str) -> str:
@@ -94,7 +95,7 @@ def describe_entry(kind: str, name: str) -> str:
     registry, header, row = KINDS[kind]
     entry, _ = registry.parse(name)
     lines = [f"{entry.name}: {entry.title}", f"{entry.paper}  {entry.url}".rstrip(), ""]
-    lines += [_without_examples(entry), ""]
+    lines += [without_examples(entry), ""]
     if entry.parameters:
         lines.append("parameters")
         lines += [
@@ -119,7 +120,7 @@ def entry_page(kind: str) -> str:
     for name in registry:
         entry = registry[name]
         sections.append(f"## {entry.name}")
-        sections.append(_without_examples(entry))
+        sections.append(without_examples(entry))
         items = [
             f"- `{p.name}` = {_format_default(p.default)} ({p.type_name}): {p.help}"
             for p in entry.parameters.values()
@@ -128,7 +129,7 @@ def entry_page(kind: str) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _without_examples(entry: Entry) -> str:
+def without_examples(entry: Entry) -> str:
     """The description without its doctest."""
     return inspect.cleandoc(entry.description.partition("\n>>> ")[0]).strip()
 

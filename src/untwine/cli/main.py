@@ -42,10 +42,18 @@ app = typer.Typer(
     cls=Commands,
     help="Variational autoencoders whose latent space has structure: train, measure, look.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def show_version(asked: bool) -> None:
+    """Print the version and end, if asked to."""
+    if asked:
+        from untwine import __version__
+
+        print(f"untwine {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
@@ -58,6 +66,9 @@ def load_plugins(
             "command; repeatable. UNTWINE_PLUGINS=FILE does the same.",
         ),
     ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show version.")
+    ] = False,
 ) -> None:
     """Name the plug-ins; they are imported when a name is first looked up."""
     if plugin:
@@ -74,6 +85,7 @@ app.command()(score.report)
 for use in (model.encode, model.outliers, model.decode, model.sample, model.reconstruct):
     app.command()(use)
 app.command()(model.export)
+app.command()(model.push)
 app.command()(catalogue.cite)
 app.command()(train.runs)
 app.command()(train.rm)

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from untwine.data.dataset import Dataset
 
 Model = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run, a part of its name, or a model folder.")
+    str,
+    typer.Argument(
+        metavar="RUN", help="A run, a part of its name, a model folder or hf://ORG/NAME."
+    ),
 ]
 Data = Annotated[
     str | None,
@@ -197,3 +200,35 @@ def export(
     if onnx:
         model.export_onnx(path)
     show_path(path)
+
+
+def push(
+    run: Annotated[str, typer.Argument(help="A run, or a part of its name.")],
+    repository: Annotated[str, typer.Argument(metavar="ORG/NAME", help="Repository on the Hub.")],
+    revision: Annotated[str | None, typer.Option(help="Branch; by default the main one.")] = None,
+    licence: Annotated[str, typer.Option(help="Of the weights: apache-2.0, cc-by-4.0, ...")] = "",
+    private: Annotated[
+        bool, typer.Option("--private", help="Make a new repository private.")
+    ] = False,
+    out: Runs = Path("runs"),
+) -> None:
+    """Upload a run's model to the Hugging Face Hub, with a page about it.
+
+    The page is made from the run: equation, data, scores next to their references, BibTeX, and how
+    to load the model. Neither data nor paths are uploaded. Log in with `hf auth login` first, or
+    set HF_TOKEN.
+
+    \b
+    Example:
+      untwine evaluate beta-tcvae && untwine push beta-tcvae me/sprites --licence cc-by-4.0
+    """
+    from untwine.catalogue.publishing import push as push_run
+    from untwine.runs.directory import read_scores
+    from untwine.runs.finding import find_run
+
+    path = find_run(run, out)
+    address = push_run(path, repository, revision=revision, licence=licence, private=private)
+    if not read_scores(path):
+        say(f"the page has no scores; run `untwine evaluate {path}` and push again to add them")
+    say(f'load it: untwine.load("{address}")')
+    print(address)

@@ -47,8 +47,8 @@ class StyleAndContent(Latents):
 
     def _rows(self, h: Tensor, group: Tensor | None) -> tuple[Tensor, int]:
         if self.whole_batch:
-            return torch.zeros(len(h), dtype=torch.long, device=h.device), 1
-        return group_rows(group, len(h), h.device)
+            return torch.zeros(h.shape[0], dtype=torch.long, device=h.device), 1
+        return group_rows(group, h.shape[0], h.device)
 
     def sample(self, n: int, encoder: Encoder) -> Tensor:
         """Every sample forms its own group."""

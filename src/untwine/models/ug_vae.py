@@ -75,7 +75,7 @@ class GlobalAndLocal(Latents):
         at = z.mean if mean else z.z
         log_pi = self.cluster(at).log_softmax(-1)  # (B, K)
         factors = Gaussian(*self.factor(torch.cat([h, log_pi.exp()], -1)).chunk(2, -1))
-        rows = torch.zeros(len(h), dtype=torch.long, device=h.device)
+        rows = torch.zeros(h.shape[0], dtype=torch.long, device=h.device)
         q = product_of_experts(factors, rows, groups=1)  # (1, G)
         beta = Draw(q.sample(), q.mean, q)
         p = self.prior(beta.mean if mean else beta.z)  # (1, K, D)

@@ -66,10 +66,9 @@ def build_empty(card: ModelCard) -> VAE:
         return build_from_card(card, draw_examples=lambda n: torch.rand(n, *card.shape))
 
 
-def load_model(folder: Path) -> VAE:
+def load_model(folder: Path, *, remedy: str = "copy the folder again") -> VAE:
     """The model that `VAE.save` wrote to a folder, in evaluation mode on the CPU."""
     file = folder / "model.json"
-    remedy = "copy the folder again"
     record = read_json(file, MODEL, remedy=remedy, sealed=True)
     card = read_card(record["card"], file)
     return load_from_card(card, folder / "model.safetensors", record["weights"], remedy)

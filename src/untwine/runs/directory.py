@@ -39,6 +39,7 @@ from untwine.runs.cards import (
     run_card,
     spec_rows,
 )
+from untwine.runs.hub import is_hub_address, load_from_hub
 from untwine.runs.received import load_data
 from untwine.runs.states import list_states, state_step
 from untwine.spec import Run, split_data
@@ -235,9 +236,10 @@ def open_run(
 
 
 def load(place: str | Path) -> VAE:
-    """A trained model, from a folder written by `VAE.save` or from a finished run.
+    """A trained model: a folder written by `VAE.save`, a finished run, or a model on the Hub.
 
-    It opens that folder and nothing else: no data is needed.
+    It opens that folder and nothing else: no data is needed. `hf://ORG/NAME` or
+    `hf://ORG/NAME@REVISION` downloads the two files of a model from the Hugging Face Hub.
 
     >>> import tempfile, untwine
     >>> data = untwine.dataset("sprites", size=16)
@@ -246,6 +248,8 @@ def load(place: str | Path) -> VAE:
     >>> model.card.model_name, model.card.shape
     ('vae', (1, 16, 16))
     """
+    if is_hub_address(place):
+        return load_from_hub(str(place))
     path = Path(place).expanduser()
     if os.path.lexists(path / "model.json"):
         return load_model(path)

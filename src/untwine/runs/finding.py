@@ -14,6 +14,7 @@ from untwine.errors import DataError, RunError, UntwineError
 from untwine.registry import Choice, datasets
 from untwine.runs.cards import load_model
 from untwine.runs.directory import list_runs, open_run, read_spec
+from untwine.runs.hub import is_hub_address, load_from_hub
 from untwine.runs.names import run_name
 from untwine.runs.received import load_data
 from untwine.vae import VAE
@@ -59,10 +60,10 @@ class TrainedModel:
 
 
 def open_trained(name: str, out: str | Path = "runs", data: str | None = None) -> TrainedModel:
-    """A model by the name of its run or by its folder, and the data named or the run's own."""
-    folder = Path(name).expanduser()
-    if os.path.lexists(folder / "model.json"):
-        model = load_model(folder)
+    """A model by its run, folder or address on the Hub, and the data named or the run's own."""
+    folder, on_hub = Path(name).expanduser(), is_hub_address(name)
+    if on_hub or os.path.lexists(folder / "model.json"):
+        model = load_from_hub(name) if on_hub else load_model(folder)
         return TrainedModel(model, lambda: _data_of_model(folder, model, data))
     trained = open_run(find_run(name, out), data=data)
     return TrainedModel(trained.model, lambda: trained.data)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset
@@ -74,9 +75,12 @@ class Wandb:
             dir=str(run.parent),
             resume="allow",
         )
+        # A resumed run repeats the rows since its checkpoint, bit for bit; it refuses these.
+        self.next_step = int(self.run.step or 0) if self.run.resumed else 0
 
     def write_row(self, step: int, values: Row) -> None:
-        self.run.log(values, step=step)
+        if step >= self.next_step:
+            self.run.log(values, step=step)
 
     def write_picture(self, name: str, step: int, picture: Picture) -> None:
         self.run.log({name: self.wandb.Image(picture)}, step=step)
@@ -93,15 +97,26 @@ class MLflow:
 
         import mlflow  # pyright: ignore[reportMissingImports]
 
-        place = (
-            os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{run.parent.resolve()}/mlflow.db"
-        )
-        self.client = mlflow.MlflowClient(tracking_uri=place)
-        known = self.client.get_experiment_by_name("untwine")
-        experiment = known.experiment_id if known else self.client.create_experiment("untwine")
+        out = run.parent
+        place = os.environ.get("MLFLOW_TRACKING_URI")
+        pictures = None if place else (out.resolve() / "mlflow").as_uri()
+        place = place or f"sqlite:///{out.resolve()}/mlflow.db"
+        out.mkdir(parents=True, exist_ok=True)
+        with FileLock(out / ".mlflow.lock"):  # two processes cannot both create the database
+            self.client = mlflow.MlflowClient(tracking_uri=place)
+            known = self.client.get_experiment_by_name("untwine")
+            experiment = (
+                known.experiment_id
+                if known
+                else self.client.create_experiment("untwine", artifact_location=pictures)
+            )
+        self.last_step = -1
         same = self.client.search_runs([experiment], f"tags.untwine_hash = '{spec.hash}'")
         if same:
             self.id = same[0].info.run_id
+            # A resumed run repeats the rows since its checkpoint, bit for bit.
+            rows = self.client.get_metric_history(self.id, "loss")
+            self.last_step = max((row.step for row in rows), default=-1)
             return
         tags = {"untwine_hash": spec.hash}
         created = self.client.create_run(experiment, run_name=run.name, tags=tags)
@@ -110,8 +125,11 @@ class MLflow:
             self.client.log_param(self.id, name, str(value)[:500])
 
     def write_row(self, step: int, values: Row) -> None:
-        for name, value in values.items():
-            self.client.log_metric(self.id, name, value, step=step)
+        if step <= self.last_step:
+            return
+        names = sorted(values, key="loss".__eq__)  # last: with it the row is complete
+        for name in names:
+            self.client.log_metric(self.id, name, values[name], step=step)
 
     def write_picture(self, name: str, step: int, picture: Picture) -> None:
         self.client.log_image(self.id, picture, f"{name}.png")
@@ -137,6 +155,7 @@ def check_tracker(name: str) -> None:
         elif name == "wandb":
             import wandb  # noqa: F401  # pyright: ignore[reportMissingImports]
         else:
+            import alembic  # noqa: F401
             import mlflow  # noqa: F401  # pyright: ignore[reportMissingImports]
             import sqlalchemy  # noqa: F401
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,12 @@ def write_parquet(table: Table, path: Path) -> None:
     content = io.BytesIO()
     disarm(table).to_parquet(content, index=False)
     write_output(path, content.getvalue())
+
+
+def markdown_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
+    return "\n".join([*lines, *(f"| {' | '.join(cells)} |" for cells in rows)])
 
 
 def disarm(table: Table) -> Table:
