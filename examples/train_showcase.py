@@ -1,4 +1,4 @@
-"""Train the models of `untwine explore --showcase`: a few minutes of one core.
+"""Train the models of `untwine explore --showcase`: about two minutes of one quiet core.
 
 python examples/train_showcase.py [FOLDER] [--quick]
 
@@ -20,17 +20,17 @@ RUNS = (
     {
         "model": "beta-tcvae",
         "data": "sprites",
-        "settings": {"size": 16, "beta": 6, "latent": 8, "width": 96, "lr": 1e-3},
+        "settings": {"size": 16, "beta": 3, "latent": 8, "width": 96, "lr": 1e-3},
         "steps": 12000,
         "metrics": ["mig", "dci", "reconstruction"],
     },
     {
-        "model": "beta-vae",
+        "model": "beta-tcvae",
         "data": "shapes3d-render",
         "network": "conv",
         "settings": {
             "size": 32,
-            "beta": 2,
+            "beta": 6,
             "latent": 8,
             "conv.width": 12,
             "conv.hidden": 64,
@@ -58,18 +58,17 @@ RUNS = (
 )
 
 
+def plan_run(run: dict) -> untwine.Run:
+    """The specification of one run."""
+    network, steps = run.get("network", "mlp"), 20 if QUICK else run["steps"]
+    settings = {**run["settings"], "steps": steps, "seed": SEED}
+    return untwine.plan(run["model"], run["data"], network=network, **settings)
+
+
 def train(folder: Path, run: dict) -> Path:
     """Train and score one run; return its directory without what only resuming needs."""
-    spec = untwine.plan(
-        run["model"],
-        run["data"],
-        network=run.get("network", "mlp"),
-        steps=20 if QUICK else run["steps"],
-        seed=SEED,
-        **run["settings"],
-    )
     with tempfile.TemporaryDirectory() as scratch:
-        path = untwine.run(spec, scratch, threads=1, quiet=QUICK)
+        path = untwine.run(plan_run(run), scratch, threads=1, quiet=QUICK)
         untwine.evaluate_run(path, run["metrics"], n_examples=200 if QUICK else 5000)
         (folder / path.name).mkdir(parents=True, exist_ok=True)
         for name in FILES:

@@ -33,6 +33,9 @@ def explore(
     export: Annotated[
         Path | None, typer.Option(help="Write a static copy that needs no server, and exit.")
     ] = None,
+    showcase: Annotated[
+        bool, typer.Option("--showcase", help="Show the models that come with untwine.")
+    ] = False,
     data: DataPlace = "",
     trust: Trust = False,
     quiet: Quiet = False,
@@ -46,14 +49,17 @@ def explore(
     \b
     Examples:
       untwine explore
+      untwine explore --showcase
       untwine explore beta-tcvae
       untwine explore studies/constrained-vaes --port 9000 --no-browser
       untwine explore beta-tcvae --export copy
     """
     require_packages()
     from untwine.explore.gallery import Gallery
+    from untwine.explore.showcase import FOLDER
 
-    gallery = Gallery.find(runs or [], out, data=data, trust=trust)
+    arguments = [*(runs or []), *([str(FOLDER)] if showcase else [])]
+    gallery = Gallery.find(arguments, out, data=data, trust=trust)
     if export is not None:
         from untwine.explore.export import write_copy
 

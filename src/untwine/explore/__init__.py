@@ -17,5 +17,6 @@ security.py   access control before every request: host, origin, token, size
 connections.py limits on connections and on what the server logs
 export.py     a static copy of the page and of the answers it needs
 constants.py  numbers that the page and the Python side share
+showcase/     trained models that come with untwine
 page/         the page: plain HTML, CSS and JavaScript, no build step
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from html import escape
 
 CELL = "text-align:left;vertical-align:top;padding:1px 14px 1px 0"
 
@@ -33,6 +32,8 @@ def card_html(
     >>> card_html("a < b", [("size", "3")])[:44]
     '<div><strong>a &lt; b</strong><table><tr><td'
     """
+    from html import escape
+
     lines = [f"<div><strong>{escape(title)}</strong>"]
     if text:
         lines.append(f'<pre style="margin:4px 0;white-space:pre-wrap">{escape(text)}</pre>')
@@ -53,6 +54,8 @@ def table_html(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     >>> table_html(["", "value"], [["mig", "0.5"]])
     '<table><tr><th></th><th>value</th></tr><tr><th>mig</th><td>0.5</td></tr></table>'
     """
+    from html import escape
+
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join(
         f"<tr><th>{escape(first)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
