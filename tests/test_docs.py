@@ -95,9 +95,7 @@ def command_lines(text):
     return [line for block in fenced for line in block.splitlines() if line.startswith("untwine ")]
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
-)
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 def test_links_lead_somewhere(path):
     for target in site.LINK.findall(path.read_text("utf-8")):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
