@@ -3,6 +3,7 @@
 import itertools
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -30,6 +31,12 @@ def a_batch(data, n=8):
     return data.batch(index, torch.zeros((), dtype=torch.long))
 
 
+def with_batch(model, data, n=8):
+    """The model for the labels of a batch, where it needs them, and the batch."""
+    index = Shuffle(len(data), n, 0, torch.device("cpu")).at(0)
+    return model.given_data(data, index), a_batch(data, n)
+
+
 @every_model
 def test_default_recipe_trains(name, tiny):
     model = make(name, tiny)
@@ -40,14 +47,14 @@ def test_default_recipe_trains(name, tiny):
 @every_model
 def test_every_parameter_receives_a_gradient(name, tiny):
     model = make(name, tiny)
-    terms = model.objective(model.trace(a_batch(tiny)))
+    terms = model.objective(model.trace(a_batch(model.add_labels(tiny))))
     terms["loss"].backward()
     assert [n for n, p in model.named_parameters() if p.grad is None] == []
 
 
 @every_model
 def test_evaluation_is_deterministic_and_uncorrupted(name, tiny):
-    model, batch = make(name, tiny), a_batch(tiny)
+    model, batch = with_batch(make(name, tiny), tiny)
     assert torch.equal(model.encode(batch.x), model.encode(batch.x))
     assert model.eval().corruption(batch.x)[0] is batch.x
 
@@ -61,7 +68,7 @@ def test_building_leaves_the_random_numbers_alone(name, tiny):
 
 @every_model
 def test_adversaries_leave_no_gradient_outside_themselves(name, tiny):
-    model, batch = make(name, tiny), a_batch(tiny)
+    model, batch = with_batch(make(name, tiny), tiny)
     for adversary in model.objective.adversaries():
         own = {id(p) for p in adversary.parameters()}
         z = model.trace(batch).z.detach()
@@ -87,19 +94,21 @@ def test_resumed_training_is_bit_identical(name, tiny):
 
 @every_model
 def test_a_saved_model_is_loaded_bit_for_bit(name, tiny, tmp_path):
-    model, x = make(name, tiny), a_batch(tiny).x
+    model = make(name, tiny)
     untwine.fit(model, tiny, steps=2, batch=8, quiet=True)
     other = untwine.load(model.save(tmp_path / "model"))
-    assert torch.equal(model.encode(x), other.encode(x))
     assert torch.equal(model.sample(2, seed=1), other.sample(2, seed=1))
-    assert other.card == model.card and len(other.card.latents) == len(model.encode(x)[0])
+    codes = [with_batch(each, tiny)[0].encode(a_batch(tiny).x) for each in (model, other)]
+    assert torch.equal(*codes)
+    assert other.card == model.card and len(other.card.latents) == len(codes[0][0])
 
 
 @every_model
 @pytest.mark.parametrize("shade", [0.0, 1.0])
 def test_blank_images_have_finite_losses_and_gradients(name, shade, tiny):
     model = make(name, tiny)
-    terms = model.objective(model.trace(Batch(torch.full((8, *tiny.shape), shade))))
+    batch = Batch(torch.full((8, *tiny.shape), shade))
+    terms = model.objective(model.given_in_turn(8).trace(batch))
     terms["loss"].backward()
     assert all(value.isfinite() for value in terms.values())
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
@@ -107,8 +116,9 @@ def test_blank_images_have_finite_losses_and_gradients(name, shade, tiny):
 
 @every_model
 def test_samples_reconstructions_and_traversals_have_the_shape_of_the_data(name, tiny):
-    model, x = make(name, tiny), a_batch(tiny, 3).x
+    model = make(name, tiny)
     assert model.sample(5).shape == (5, *tiny.shape)
+    model, x = model.given_in_turn(), a_batch(tiny, 3).x
     assert model.reconstruct(x).shape == x.shape
     rows = model.posterior_mean(x).shape[1]
     assert model.traverse(x[0], torch.linspace(-1, 1, 7)).shape == (rows, 7, *tiny.shape)
@@ -119,16 +129,16 @@ def test_samples_reconstructions_and_traversals_have_the_shape_of_the_data(name,
 def test_model_fits_usual_image_shapes(name, shape, tiny):
     channels, side, _ = shape
     images = torch.rand(8, side, side, channels).numpy()
-    data = untwine.from_arrays(images)
+    data = untwine.from_arrays(images, np.arange(8) % 2)
     model = untwine.build(name, data, latent=4, **{"conv.width": 4, "conv.hidden": 8})
-    assert model.reconstruct(data.take([0, 1])).shape == (2, *shape)
+    assert model.given_in_turn().reconstruct(data.take([0, 1])).shape == (2, *shape)
 
 
 @every_model
 def test_batch_of_one_works_or_is_refused_in_a_sentence(name, tiny):
     model = make(name, tiny)
     try:
-        loss = model.objective(model.trace(a_batch(tiny, 1)))["loss"]
+        loss = model.objective(model.trace(a_batch(model.add_labels(tiny), 1)))["loss"]
     except IncompatibleError as refusal:
         assert "batch" in str(refusal)
     else:

@@ -9,7 +9,7 @@ import untwine
 from untwine.registry import models
 from untwine.tools.onnx import check_file, relative_error
 
-QUICK = ("beta-tcvae", "vamp-prior", "intel-sphere", "ml-vae")
+QUICK = ("beta-tcvae", "vamp-prior", "intel-sphere", "ml-vae", "conditional")
 MAX_ERROR = 1e-4  # of numbers that are codes and pixels in single precision
 
 
@@ -33,7 +33,7 @@ def compare(model, data, folder):
 
 @pytest.mark.parametrize("name", QUICK)
 def test_trained_models_give_the_same_codes_and_images(name, tiny, tmp_path):
-    encoder, x, w = compare(train(name, tiny), tiny, tmp_path)
+    encoder, x, w = compare(train(name, tiny).given_in_turn(), tiny, tmp_path)
     assert {file.name for file in tmp_path.iterdir()} == {"encoder.onnx", "decoder.onnx"}
     with pytest.raises(untwine.RunError, match="deviates"):
         check_file(encoder, x, w + 0.1 * w.abs().max())
@@ -42,7 +42,7 @@ def test_trained_models_give_the_same_codes_and_images(name, tiny, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(models))
 def test_every_model_with_convolutions(name, tiny, tmp_path):
-    compare(train(name, tiny, "conv"), tiny, tmp_path)
+    compare(train(name, tiny, "conv").given_in_turn(), tiny, tmp_path)
 
 
 def test_the_command_writes_both(tmp_path):

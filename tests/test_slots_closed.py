@@ -31,7 +31,7 @@ def slot_uses(file):
 def make_data():
     """A dataset that nothing else refers to."""
     images = np.random.default_rng(0).random((24, 8, 8))
-    return untwine.from_arrays(images, groups=np.arange(24) // 3)
+    return untwine.from_arrays(images, np.arange(24) % 2, groups=np.arange(24) // 3)
 
 
 def test_the_pattern_sees_the_slots_in_the_vae_itself():

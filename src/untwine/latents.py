@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,10 +70,16 @@ def profile_latents(model: VAE, data: Dataset, *, batch: int) -> tuple[LatentPro
     Empty if the codes are not finite.
     """
     try:
-        measured = measure_latents(model, data.take_repeatably, sample_examples(data), batch=batch)
+        measured = measure_sample(model, data, batch=batch)
     except DataError:
         return ()
     return summarise_latents(measured)
+
+
+def measure_sample(model: VAE, data: Dataset, *, batch: int) -> LatentStatistics:
+    """What a model says of the sample of the data by which its latents are described."""
+    model_for, index = partial(model.given_data, data), sample_examples(data)
+    return measure_latents(model_for, data.take_repeatably, index, batch=batch)
 
 
 def summarise_latents(measured: LatentStatistics) -> tuple[LatentProfile, ...]:
@@ -100,6 +107,7 @@ def central_range(codes: Floats) -> tuple[Floats, Floats]:
 
 def code_layout(model: VAE) -> CodeLayout:
     """What the dimensions of a model's code are, found with two examples without groups."""
+    model = model.given_in_turn()
     inferred = model.infer_means(torch.zeros(2, *model.sizes.shape))
     latents, weights = _feeding_decoder(inferred.latents), model.cluster_weights(inferred)
     widths = {name: latent.draw.mean.shape[-1] for name, latent in latents.items()}
@@ -114,7 +122,7 @@ def code_layout(model: VAE) -> CodeLayout:
 
 
 def measure_latents(
-    model: VAE,
+    model_for: Callable[[Index], VAE],
     take: Callable[[Index], Tensor],
     index: Index,
     *,
@@ -124,7 +132,7 @@ def measure_latents(
     """What a model says of the examples at these positions.
 
     Args:
-        model: on the CPU.
+        model_for: gives the model, on the CPU, for the examples at some positions.
         take: gives the examples at some positions.
         index: (N,) positions.
         batch: the size of the batches the model was trained on, which counts where all examples of
@@ -133,13 +141,15 @@ def measure_latents(
     """
     lock = lock or contextlib.nullcontext()
     with lock:
-        whole_batch = code_layout(model).whole_batch
+        whole_batch = code_layout(model_for(index[:1])).whole_batch
     size = min(len(index), batch if whole_batch else CHUNK)
     parts: list[BatchStatistics] = []
     for start in range(0, len(index), size):
         # Where the other examples of a batch count, all batches are of one size.
         first = min(start, len(index) - size) if whole_batch else start
-        x = model.as_batch(take(index[first : first + size]))
+        rows = index[first : first + size]
+        model = model_for(rows)
+        x = model.as_batch(take(rows))
         with lock, seeded(start):
             parts.append(batch_statistics(model, x).without_first(start - first))
     return combine(parts)

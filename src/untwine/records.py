@@ -17,6 +17,8 @@ from untwine.plugins import Plugin
 from untwine.registry import Choice, likelihoods, models, networks, plugins_of, require_plugins
 
 T = TypeVar("T")
+Labels = Mapping[str, tuple[str, ...]]
+"""The labels of a conditional model: factors by name, with the names of their levels."""
 Sampler = Literal["own", "normal"]
 """Where codes are drawn from: the model's own prior, or N(0, I)."""
 
@@ -133,6 +135,7 @@ class Sizes:
     n_train: int = 1000  # number of training examples
     likelihood_weight: float = 1.0  # of log p(x|w) in the objective
     draw_examples: Callable[[int], Tensor] | None = None  # for parts that start from data
+    labels: Labels = field(default_factory=dict[str, tuple[str, ...]])  # of a conditional model
 
 
 def _zero() -> Tensor:
@@ -146,6 +149,7 @@ class Batch:
     x: Tensor  # (B, *shape)
     group: Tensor | None = None  # (B,) the group of each example
     step: Tensor = field(default_factory=_zero)  # () optimiser steps so far, for schedules
+    labels: Tensor | None = None  # (B, F) the levels of each example, for conditional models
 
 
 @dataclass(frozen=True)
@@ -282,6 +286,7 @@ class ModelCard:
     preparation: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """How examples are made from the user's files: size, resize filter, scaling."""
     latents: tuple[LatentProfile, ...] = ()
+    labels: Labels = field(default_factory=dict[str, tuple[str, ...]])
 
     @property
     def model_name(self) -> str:
@@ -295,8 +300,11 @@ class ModelCard:
     def to_json(self) -> dict[str, Any]:
         parts = [*(models[part.name] for part in self.model), networks[self.network.name]]
         made_with = plugins_of([*parts, likelihoods[self.likelihood.name]])
+        content = asdict(self)
+        if not self.labels:
+            content.pop("labels")
         return {
-            **asdict(self),
+            **content,
             **({"plugins": [plugin.to_json() for plugin in made_with]} if made_with else {}),
             "model": [part.to_json() for part in self.model],
             "network": self.network.to_json(),
@@ -317,4 +325,5 @@ class ModelCard:
             data=str(content["data"]),
             preparation=dict(content["preparation"]),
             latents=tuple(map(LatentProfile.from_json, content["latents"])),
+            labels={name: tuple(levels) for name, levels in content.get("labels", {}).items()},
         )

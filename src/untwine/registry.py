@@ -140,9 +140,11 @@ class Registry:
         return add
 
     def __getitem__(self, name: str) -> Entry:
-        if name.replace("_", "-") not in self:
-            raise UnknownNameError(schema.unknown_name(self.kind, name, self))
-        return self._entries[name.replace("_", "-")]
+        wanted = name.replace("_", "-")
+        for entry in self._discover().values():
+            if wanted == entry.name or wanted in entry.metadata.get("aliases", ()):
+                return entry
+        raise UnknownNameError(schema.unknown_name(self.kind, name, self))
 
     def __contains__(self, name: str) -> bool:
         return name in self._discover()

@@ -434,6 +434,7 @@ def build_model(
 
 def model_card(pieces: ModelSpec | Run, data: Dataset, *, latent: int) -> ModelCard:
     """The names and numbers of a model for this data."""
+    condition = merge_recipes(pieces.model).condition
     return ModelCard(
         model=pieces.model,
         network=pieces.network,
@@ -443,6 +444,7 @@ def model_card(pieces: ModelSpec | Run, data: Dataset, *, latent: int) -> ModelC
         n_train=len(data),
         data=data.name,
         preparation=data.preparation,
+        labels=condition.labels(data) if condition else {},
     )
 
 
@@ -452,7 +454,11 @@ def build_from_card(
     """The model that a card describes, with weights from torch's random numbers."""
     network, likelihood = networks.make(card.network), likelihoods.make(card.likelihood)
     sizes = Sizes(
-        torch.Size(card.shape), card.latent, n_train=card.n_train, draw_examples=draw_examples
+        torch.Size(card.shape),
+        card.latent,
+        n_train=card.n_train,
+        draw_examples=draw_examples,
+        labels=card.labels,
     )
     try:
         with AllocationLimit(MAX_MODEL_BYTES):

@@ -110,6 +110,7 @@ def fit(
     options = Training(name, patience, optimiser, weight_decay, clip, schedule, warm_up)
     data = as_dataset(data, like=model.columns)
     data, held_out = hold_out(data, validation, seed)
+    data, held_out = model.add_labels(data), held_out and model.add_labels(held_out)
     steps = count_steps(steps, epochs, len(data), batch)
     if compile not in ("auto", "yes", "no"):
         raise ParameterError(f"compile must be 'auto', 'yes' or 'no', not {compile!r}")

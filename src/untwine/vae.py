@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
-from untwine.data.conversion import example_chunks
+from untwine.data.conversion import as_dataset, example_chunks
+from untwine.data.dataset import Dataset
 from untwine.distributions import Mixture
 from untwine.errors import (
     DataError,
@@ -32,6 +34,14 @@ from untwine.parts.defaults import (
     StandardNormal,
     View,
 )
+from untwine.parts.labels import (
+    Condition,
+    Given,
+    MissingLabels,
+    chosen_levels,
+    levels_in_turn,
+    levels_of,
+)
 from untwine.parts.schedules import Weight, scale
 from untwine.parts.terms import KL, NegLogLikelihood
 from untwine.records import (
@@ -39,6 +49,7 @@ from untwine.records import (
     Batch,
     Columns,
     Inference,
+    Labels,
     Likelihood,
     ModelCard,
     Network,
@@ -126,6 +137,8 @@ class VAE(nn.Module):
         """
         if self.card is None:
             raise RunError("only a model made by untwine.build can be saved; this one has no names")
+        if isinstance(self.encoder, Given):
+            raise RunError("save the conditional model itself, not what `given` makes of it")
         path = Path(folder).expanduser()
         path.mkdir(parents=True, exist_ok=True)
         weights = pack_weights(self)
@@ -230,6 +243,58 @@ class VAE(nn.Module):
         """The columns of the table that the model was built for."""
         return self.card.columns if self.card else None
 
+    @property
+    def labels(self) -> Labels:
+        """The labels that this model needs, with the names of their levels; empty for most."""
+        return self.sizes.labels
+
+    def given(self, labels: Mapping[str, Any] | None = None, /, **more: Any) -> VAE:
+        """This model for examples of known labels, which needs no labels any more.
+
+        A level is its name or its number. One level counts for all examples, a list of levels has
+        one for each. The weights are shared with this model.
+
+        >>> import numpy as np, untwine
+        >>> data = untwine.from_arrays(np.zeros((6, 8, 8)), np.arange(6) % 3, names=("digit",))
+        >>> model = untwine.build("conditional", data, network="mlp")
+        >>> tuple(model.given(digit=2).sample(4).shape)
+        (4, 1, 8, 8)
+        """
+        chosen = {**(labels or {}), **more}
+        if not self.labels:
+            raise IncompatibleError("this model has no labels; call it without `given`")
+        return self._with_levels(chosen_levels(self.labels, chosen))
+
+    def given_data(self, data: Dataset, index: Any) -> VAE:
+        """This model for the examples of the data at these positions, whose labels it looks up.
+
+        A model without labels is returned as it is.
+        """
+        if not self.labels:
+            return self
+        positions = index.cpu().numpy() if isinstance(index, Tensor) else np.asarray(index)
+        return self._with_levels(torch.from_numpy(levels_of(self.labels, data, positions)))
+
+    def given_in_turn(self, n: int = 1) -> VAE:
+        """This model for n examples with all levels in turn; a model without labels as it is."""
+        return self._with_levels(levels_in_turn(self.labels, n)) if self.labels else self
+
+    def _with_levels(self, levels: Tensor) -> VAE:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        levels = levels.to(next(self.parameters()).device)
+        halves = {name: Given(getattr(self, name), levels) for name in ("encoder", "decoder")}
+        twin.__dict__["_modules"] = {**self._modules, **halves}
+        twin.sizes = replace(self.sizes, labels={})
+        return twin.train(self.training)
+
+    def add_labels(self, data: Dataset) -> Dataset:
+        """The data with the labels that this model trains with, if it needs any."""
+        if not self.labels:
+            return data
+        levels = levels_of(self.labels, data, np.arange(len(data)))
+        return replace(data, labels=torch.from_numpy(levels))
+
     def trace(self, batch: Batch, *, mean: bool = False, features: Tensor | None = None) -> Trace:
         """Run one pass and return everything it computed.
 
@@ -238,7 +303,7 @@ class VAE(nn.Module):
         """
         inferred = self.infer(batch, mean=mean, features=features)
         w, extras = self.mapping(inferred.z)
-        px = self.likelihood.observe(self.decoder(w))
+        px = self.likelihood.observe(self._run(self.decoder, w, batch.labels))
         return Trace(batch, inferred.target, inferred.latents, inferred.z, w, px, extras)
 
     def forward(self, batch: Batch | Tensor) -> dict[str, Tensor]:
@@ -255,10 +320,16 @@ class VAE(nn.Module):
         x, target = self.corruption(batch.x)
         if self.training and self.draws > 1:
             x, target, batch = _repeat(x, target, batch, self.draws)
-        h = self.encoder(x) if features is None else features
+        h = self._run(self.encoder, x, batch.labels) if features is None else features
         latents = self.latents(h, batch, self.encoder, mean=mean)
         z = [latent.per_example(mean=mean) for latent in latents.values() if latent.feeds_decoder]
         return Inference(target, latents, torch.cat(z, -1))
+
+    def _run(self, half: nn.Module, x: Tensor, labels: Tensor | None) -> Tensor:
+        """Encoder or decoder, with the labels of the batch where the model needs them."""
+        if not self.labels or labels is None:
+            return half(x)
+        return half(x, labels.repeat_interleave(len(x) // len(labels), 0))
 
     def features(self, x: Tensor) -> Tensor:
         """(B, F) output of the encoder for examples (B, *shape), to infer from several times."""
@@ -293,12 +364,20 @@ class VAE(nn.Module):
         A tensor gives a tensor. A dataset, or anything that `as_dataset` takes, gives an array.
         """
         if not isinstance(x, Tensor):
-            codes = [
-                self.encode(chunk).cpu()
-                for chunk in example_chunks(x, self.sizes.shape, self.columns)
-            ]
+            codes = [model.encode(chunk).cpu() for model, chunk in self._chunks(x)]
             return torch.cat(codes).numpy()
         return self.map_latents(self.posterior_mean(x, group))
+
+    def _chunks(self, x: Any) -> Iterator[tuple[VAE, Tensor]]:
+        """Examples of anything that `as_dataset` takes, with this model for their labels."""
+        data = as_dataset(x, like=self.columns) if self.labels else x
+        chunks = example_chunks(data, self.sizes.shape, self.columns)
+        if isinstance(self.encoder, Given) and len(self.encoder.levels) > 1:
+            chunks = iter([torch.cat(list(chunks))])  # as it was given the labels of all at once
+        start = 0
+        for chunk in chunks:
+            yield self.given_data(data, np.arange(start, start + len(chunk))), chunk
+            start += len(chunk)
 
     def encode_group(self, x: Tensor, group: Tensor | None = None) -> Tensor:
         """(R, D) posterior means of the latents that R groups share, ordered by group id."""
@@ -377,11 +456,13 @@ class VAE(nn.Module):
     ) -> Tensor:
         """(n, *shape) expected images of codes drawn from the model's own prior, or from N(0, I).
 
-        With `noise`, data drawn from p(x|w) instead of its mean.
+        With `noise`, data drawn from p(x|w) instead of its mean. A conditional model takes the
+        levels of its labels in turn; `given` chooses them.
         """
-        with eval_mode(self), seeded(seed):
-            w = self.map_latents(self.sample_latents(n, sampler=sampler))
-            px = self.likelihood.observe(self.decoder(w))
+        model = self.given_in_turn(n)
+        with eval_mode(model), seeded(seed):
+            w = model.map_latents(model.sample_latents(n, sampler=sampler))
+            px = model.likelihood.observe(model.decoder(w))
             return px.sample() if noise else px.mean
 
     @torch.no_grad()
@@ -466,6 +547,7 @@ class Recipe:
     prior: Callable[[Sizes], Prior] | None = None
     latents: Callable[[Sizes], Latents] | None = None
     mapping: Callable[[Sizes], MappingSlot] | None = None
+    condition: Condition | None = None  # labels that encoder and decoder see
     terms: Terms = field(default_factory=dict)
     draws: int | None = None  # samples of z per example while training
 
@@ -510,9 +592,10 @@ class Recipe:
             posterior=self.posterior or GaussianPosterior,
             prior=self.prior or StandardNormal,
         )
+        network = _add_view(network, likelihood)
+        if self.condition:
+            network = self.condition.wrap(network, sizes.labels)
         encoder = network.encoder(sizes.shape)
-        if likelihood.view:
-            encoder = nn.Sequential(View(likelihood.view), encoder)
         latents = (self.latents or single)(sizes)
         code = replace(sizes, latent=latents.out_features)
         mapping = (self.mapping or IdentityMapping)(code)
@@ -533,7 +616,13 @@ class Recipe:
             draws=self.draws or 1,
         )
         convert_conv2d_weight_memory_format(model, torch.channels_last)  # as fast kernels need
-        probe(model, min(batch, 4))
+        try:
+            probe(model, min(batch, 4))
+        except MissingLabels:
+            raise IncompatibleError(
+                "a conditional model knows the labels of data alone, and another part encodes "
+                "inputs of its own; leave out one of them"
+            ) from None
         return model
 
     def all_terms(self) -> Terms:
@@ -545,7 +634,16 @@ def _repeat(x: Tensor, target: Tensor, batch: Batch, draws: int) -> tuple[Tensor
     """Repeat every example of a batch `draws` times, copies in adjacent rows."""
     x, target = x.repeat_interleave(draws, 0), target.repeat_interleave(draws, 0)
     group = None if batch.group is None else batch.group.repeat_interleave(draws, 0)
-    return x, target, Batch(x, group, batch.step)
+    labels = None if batch.labels is None else batch.labels.repeat_interleave(draws, 0)
+    return x, target, Batch(x, group, batch.step, labels)
+
+
+def _add_view(network: Network, likelihood: Likelihood) -> Network:
+    """The network with an encoder that sees data as the likelihood asks."""
+    view = likelihood.view
+    if view is None:
+        return network
+    return replace(network, encoder=lambda shape: nn.Sequential(View(view), network.encoder(shape)))
 
 
 @torch.no_grad()
@@ -553,7 +651,9 @@ def probe(model: VAE, n: int) -> None:
     """Run n examples through the model in both modes; its state stays as it was."""
     before = {name: value.clone() for name, value in model.named_buffers()}
     with seeded(0):
-        batch = Batch(torch.rand(n, *model.sizes.shape), torch.arange(n) // 2)
+        labels = torch.zeros(n, len(model.labels), dtype=torch.long) if model.labels else None
+        x = torch.rand(n, *model.sizes.shape)
+        batch = Batch(x, torch.arange(n) // 2, labels=labels)
         for mode in (False, True):
             model.train(mode)
             trace = model.trace(batch)

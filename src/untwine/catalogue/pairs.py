@@ -28,8 +28,8 @@ def pair_refusal(names: str) -> str:
 
 
 def _probe_data() -> Dataset:
-    """Small colour images, which every model accepts."""
-    return from_arrays(np.random.default_rng(0).random((16, 16, 16, 3)))
+    """Small colour images with a label, which every model accepts."""
+    return from_arrays(np.random.default_rng(0).random((16, 16, 16, 3)), np.arange(16) % 2)
 
 
 def all_refusals(pairs: Iterable[tuple[str, str]] | None = None) -> dict[tuple[str, str], str]:

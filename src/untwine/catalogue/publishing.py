@@ -7,6 +7,7 @@ from pathlib import Path
 
 from untwine import __version__
 from untwine.catalogue.entries import citations, without_examples
+from untwine.records import ModelCard
 from untwine.registry import Entry, datasets, likelihoods, metrics, models, networks
 from untwine.runs.directory import TrainedRun, open_run, read_scores, value_name
 from untwine.runs.hub import HubAddress, upload_folder
@@ -66,7 +67,7 @@ def model_page(trained: TrainedRun, repository: str, *, licence: str = "") -> st
         f"# {title} on {data}",
         f"A variational autoencoder with {card.latent} latents, trained with untwine "
         f"{trained.record['versions']['untwine']}.",
-        _how_to_load(repository, card.shape),
+        _how_to_load(repository, card),
         "## Model",
         *map(_describe_part, parts),
         "## Training",
@@ -85,14 +86,17 @@ def _front_matter(licence: str) -> str:
     return "\n".join(["---", *lines, "tags:", *(f"- {tag}" for tag in tags), "---"])
 
 
-def _how_to_load(repository: str, shape: tuple[int, ...]) -> str:
-    sizes = ", ".join(map(str, ("N", *shape)))
+def _how_to_load(repository: str, card: ModelCard) -> str:
+    sizes = ", ".join(map(str, ("N", *card.shape)))
+    labels = {name: levels[0] for name, levels in card.labels.items()}
+    given = [f"model = model.given({labels})  # labels of the examples"] if labels else []
     return "\n".join(
         [
             "```python",
             "import untwine  # pip install 'untwine[hub]'",
             "",
             f'model = untwine.load("hf://{repository}")',
+            *given,
             f"codes = model.encode(x)  # x: ({sizes}) floats",
             "samples = model.sample(16)",
             "```",

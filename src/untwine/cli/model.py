@@ -10,6 +10,7 @@ from untwine.tools.terminal import say, show_path, show_table
 
 if TYPE_CHECKING:
     from untwine.data.dataset import Dataset
+    from untwine.vae import VAE
 
 Model = Annotated[
     str,
@@ -27,7 +28,26 @@ RunsDirectory = Annotated[
 ]
 Draws = Annotated[int, typer.Option(min=0, help="Samples for the log-likelihood; 0 leaves it out.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of what is drawn.")]
+LabelTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label", metavar="NAME=LEVEL", help="Label of all examples, for a conditional model."
+    ),
+]
 MAX_IMAGES = 10_000  # decoded at once
+
+
+def given(model: "VAE", labels: list[str] | None) -> "VAE":
+    """The model for examples with these labels, each written as NAME=LEVEL."""
+    from untwine.errors import ParameterError
+
+    chosen: dict[str, str] = {}
+    for text in labels or ():
+        name, _, level = text.partition("=")
+        chosen[name] = level
+    if not all(chosen.values()) or len(chosen) < len(labels or ()):
+        raise ParameterError("--label is NAME=LEVEL, each name once, for example --label digit=3")
+    return model.given(chosen) if chosen else model
 
 
 def encode(
@@ -36,6 +56,7 @@ def encode(
     out: Out = Path("codes.csv"),
     draws: Draws = 16,
     seed: Seed = 0,
+    label: LabelTexts = None,
     runs: RunsDirectory = Path("runs"),
     quiet: Quiet = False,
 ) -> None:
@@ -57,7 +78,8 @@ def encode(
     from untwine.scoring.outputs import write_codes
 
     trained = open_trained(run, runs, data)
-    table = codes(trained.model, trained.open_data(), draws=draws, seed=seed, quiet=quiet)
+    model = given(trained.model, label)
+    table = codes(model, trained.open_data(), draws=draws, seed=seed, quiet=quiet)
     write_codes(table, out)
     show_path(out)
 
@@ -69,6 +91,7 @@ def outliers(
     out: Annotated[Path | None, typer.Option("--out", help="Write all examples here.")] = None,
     draws: Annotated[int, typer.Option(min=1, help="Samples for the log-likelihood.")] = 16,
     seed: Seed = 0,
+    label: LabelTexts = None,
     runs: RunsDirectory = Path("runs"),
     quiet: Quiet = False,
 ) -> None:
@@ -84,7 +107,8 @@ def outliers(
     from untwine.scoring.outputs import write_codes
 
     trained = open_trained(run, runs, data)
-    table = find_outliers(trained.model, trained.open_data(), draws=draws, seed=seed, quiet=quiet)
+    model = given(trained.model, label)
+    table = find_outliers(model, trained.open_data(), draws=draws, seed=seed, quiet=quiet)
     columns = ["example", "log_likelihood", "kl", "error"]
     rows = table[columns].head(count).itertuples(index=False)
     show_table(columns, [[str(name), *(f"{value:.4g}" for value in rest)] for name, *rest in rows])
@@ -97,6 +121,7 @@ def decode(
     run: Model,
     codes: Annotated[Path, typer.Argument(help="(N, D) codes: .npy, .npz or .csv of numbers.")],
     out: Out = Path("decoded.npy"),
+    label: LabelTexts = None,
     runs: RunsDirectory = Path("runs"),
 ) -> None:
     """Decode codes into images or vectors: .npy, .png (one picture), .csv, or a folder of PNGs.
@@ -113,7 +138,7 @@ def decode(
     from untwine.scoring.outputs import write_examples
     from untwine.scoring.rows import read_rows
 
-    model = open_trained(run, runs).model
+    model = given(open_trained(run, runs).model, label)
     with np.errstate(over="ignore"):
         values = torch.from_numpy(np.array(read_rows(codes).codes, np.float32))
     width = model.mapping.out_features
@@ -132,18 +157,22 @@ def sample(
     count: Annotated[int, typer.Option(min=1, max=MAX_IMAGES, help="Number of samples.")] = 64,
     out: Out = Path("samples.png"),
     seed: Seed = 0,
+    label: LabelTexts = None,
     runs: RunsDirectory = Path("runs"),
 ) -> None:
     """Draw samples from a model: .npy, .png (one picture), .csv, or a folder of PNGs.
 
+    A conditional model takes the levels of its labels in turn, unless --label chooses them.
+
     \b
-    Example:
+    Examples:
       untwine sample beta-tcvae --count 16 --out samples.png
+      untwine sample conditional --label digit=3
     """
     from untwine.runs.finding import open_trained
     from untwine.scoring.outputs import write_examples
 
-    drawn = open_trained(run, runs).model.sample(count, seed=seed)
+    drawn = given(open_trained(run, runs).model, label).sample(count, seed=seed)
     write_examples(drawn.numpy(), [f"{i:05d}" for i in range(count)], out)
     show_path(out)
 
@@ -155,6 +184,7 @@ def reconstruct(
         int, typer.Option(min=1, max=MAX_IMAGES, help="Number of examples, from the first on.")
     ] = 64,
     out: Out = Path("reconstructions.png"),
+    label: LabelTexts = None,
     runs: RunsDirectory = Path("runs"),
 ) -> None:
     """Encode and decode examples: .npy, .png (one picture), .csv, or a folder of PNGs.
@@ -169,7 +199,8 @@ def reconstruct(
     trained = open_trained(run, runs, data)
     examples = trained.open_data()
     index = list(range(min(count, len(examples))))
-    images = trained.model.reconstruct(examples.take_repeatably(index))
+    model = given(trained.model, label).given_data(examples, index)
+    images = model.reconstruct(examples.take_repeatably(index))
     write_examples(images.numpy(), _example_names(examples, index), out)
     show_path(out)
 

@@ -214,6 +214,7 @@ class Dataset:
     likelihood: Choice = BERNOULLI
     in_unit_interval: bool = True  # whether all values lie in [0, 1]
     groups: Tensor | None = None  # (N,) the group of each example, for models that share latents
+    labels: Tensor | None = None  # (N, F) for a conditional model, which sets them in training
     batch_order: BatchOrdering | None = None  # how batches are drawn; shuffled if None
     evaluation: Dataset | None = None  # what models are scored on, where it is not this itself
     example_names: Sequence[str] = ()  # of all examples, such as their files, where they have names
@@ -287,7 +288,8 @@ class Dataset:
     def batch(self, index: Tensor, step: Tensor) -> Batch:
         """The examples at these positions as a training batch."""
         group = None if self.groups is None else self.groups[index]
-        return Batch(self.source.take(index), group, step)
+        labels = None if self.labels is None else self.labels[index]
+        return Batch(self.source.take(index), group, step, labels)
 
     def batches(self, batch: int, seed: int, device: torch.device) -> BatchOrder:
         """The order in which batches of this size are drawn."""
@@ -305,7 +307,8 @@ class Dataset:
 
     def to(self, device: torch.device) -> Dataset:
         groups = None if self.groups is None else self.groups.to(device)
-        return replace(self, source=self.source.to(device), groups=groups)
+        labels = None if self.labels is None else self.labels.to(device)
+        return replace(self, source=self.source.to(device), groups=groups, labels=labels)
 
 
 class Shuffle:

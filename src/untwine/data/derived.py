@@ -98,13 +98,14 @@ def column(factors: Factors, name: str) -> int:
     >>> column(Factors(("shape", "position x"), (3, 32)), "position-x")
     1
     """
-    names = [_normalise_name(each) for each in factors.names]
-    if _normalise_name(name) not in names:
+    names = [normalise_name(each) for each in factors.names]
+    if normalise_name(name) not in names:
         raise UnknownNameError(schema.unknown_name("factor", name.strip(), factors.names))
-    return names.index(_normalise_name(name))
+    return names.index(normalise_name(name))
 
 
-def _normalise_name(name: str) -> str:
+def normalise_name(name: str) -> str:
+    """The name of a factor in lower case, with spaces for hyphens and underscores."""
     return re.sub(r"[-_\s]+", " ", name.strip().lower())
 
 

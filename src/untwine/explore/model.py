@@ -78,13 +78,15 @@ class SharedModel:
 
     def measure(self, index: Index) -> LatentStatistics:
         """The codes, nats and clusters of examples."""
-        return measure_latents(self.model, self.take, index, batch=self.batch, lock=TORCH_LOCK)
+        return measure_latents(
+            lambda _: self.model, self.take, index, batch=self.batch, lock=TORCH_LOCK
+        )
 
     def measure_samples(self, n: int) -> LatentStatistics:
         """The same for n samples of the model itself, which says roughly how it codes its data."""
         x = torch.from_numpy(np.concatenate(list(self.each_decoded(self.sample_codes(n, 0)))))
         index = np.arange(n, dtype=np.int64)
         measured = measure_latents(
-            self.model, lambda some: x[some], index, batch=self.batch, lock=TORCH_LOCK
+            lambda _: self.model, lambda some: x[some], index, batch=self.batch, lock=TORCH_LOCK
         )
         return replace(measured, exact=np.zeros_like(measured.exact))

@@ -24,10 +24,11 @@ def traversal_values(steps: int = TRAVERSAL_STEPS, reach: float = TRAVERSAL_REAC
     return torch.linspace(-reach, reach, steps)
 
 
-def random_examples(data: Dataset, count: int, seed: int) -> Tensor:
-    """Return (count, *shape) random examples, the same for the same seed."""
+def random_examples(model: VAE, data: Dataset, count: int, seed: int) -> tuple[VAE, Tensor]:
+    """Return the model for the labels of (count, *shape) random examples, and these examples."""
     with seeded(seed):
-        return data.take(data.sample_indices(count, np.random.default_rng(seed)))
+        index = data.sample_indices(count, np.random.default_rng(seed))
+        return model.given_data(data, index), data.take(index)
 
 
 def traversal_images(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
 from untwine.errors import IncompatibleError, ParameterError, UnknownNameError
-from untwine.latents import LatentStatistics, measure_latents, sample_examples
+from untwine.latents import LatentStatistics, measure_sample, sample_examples
 from untwine.plot.images import (
     TRAVERSAL_REACH,
     TRAVERSAL_STEPS,
@@ -67,7 +67,8 @@ def traversals(
             last = len(measured.nats) - 1
             raise ParameterError(f"latents are 0 to {last}; there is no {number}")
     values = traversal_values(steps, reach)
-    images = traversal_images(vae, random_examples(examples, 1, seed)[0], rows, values)
+    vae, drawn = random_examples(vae, examples, 1, seed)
+    images = traversal_images(vae, drawn[0], rows, values)
     labels = [f"z{number}  {measured.nats[number]:.2f} nats" for number in rows]
     return _grid_figure(
         images, labels, [f"{value:g}" for value in values[:: (steps - 1) // 2 or 1]]
@@ -89,7 +90,7 @@ def reconstructions(
     """Random examples above their reconstructions."""
     vae, examples = model_and_data(model, data)
     _require_images(vae)
-    images = reconstruction_images(vae, random_examples(examples, count, seed))
+    images = reconstruction_images(*random_examples(vae, examples, count, seed))
     return _grid_figure(images, ["data", "model"])
 
 
@@ -140,7 +141,7 @@ def _require_images(model: VAE) -> None:
 
 def _measure(model: VAE | TrainedRun, vae: VAE, data: Dataset) -> LatentStatistics:
     batch = model.spec.batch if isinstance(model, TrainedRun) else BATCH
-    return measure_latents(vae, data.take_repeatably, sample_examples(data), batch=batch)
+    return measure_sample(vae, data, batch=batch)
 
 
 def _informative(measured: LatentStatistics) -> list[int]:

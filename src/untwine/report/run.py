@@ -163,14 +163,15 @@ def score_rows(scores: Scores) -> list[ScoreRow]:
 
 def latent_rows(trained: TrainedRun, latents: Sequence[LatentDescription]) -> list[LatentRow]:
     """The latents with traversals of one image."""
-    images = traversal_images(trained.model, random_examples(trained.data, 1, PICTURE_SEED)[0])
+    model, examples = random_examples(trained.model, trained.data, 1, PICTURE_SEED)
+    images = traversal_images(model, examples[0])
     return [LatentRow(one, _grid_url(images[one.number][None])) for one in latents]
 
 
 def reconstructions(trained: TrainedRun) -> str:
     """A picture of images above their reconstructions."""
-    examples = random_examples(trained.data, N_RECONSTRUCTIONS, PICTURE_SEED)
-    return _grid_url(reconstruction_images(trained.model, examples))
+    pair = random_examples(trained.model, trained.data, N_RECONSTRUCTIONS, PICTURE_SEED)
+    return _grid_url(reconstruction_images(*pair))
 
 
 def samples(trained: TrainedRun) -> str:

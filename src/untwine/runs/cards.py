@@ -41,6 +41,7 @@ CARD = {
     "data": str,
     "preparation": {str: object},
     "latents": [PROFILE],
+    "labels?": {str: [str]},
 }
 MODEL = {"weights": str, "card": CARD}
 MAX_SIDE = 1 << 20  # numbers along one axis of an example

@@ -219,4 +219,4 @@ def traversal_picture(model: VAE, data: Dataset) -> Picture:
     """A row for each latent, which moves from −2.5 to 2.5 in the code of the first example."""
     start = data.take_repeatably([0])[0]
     values = torch.linspace(-TRAVERSAL_REACH, TRAVERSAL_REACH, TRAVERSAL_STEPS)
-    return image_grid(model.traverse(start, values).cpu().numpy())
+    return image_grid(model.given_data(data, [0]).traverse(start, values).cpu().numpy())

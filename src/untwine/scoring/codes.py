@@ -54,13 +54,13 @@ def codes(
 
     if draws < 0:
         raise ParameterError(f"draws must be at least 0, not {draws}")
-    measure = _measure_of(model, draws)
+    measure = _measure_of(bool(code_layout(model).shared), draws)
     parts: list[Columns] = []
     with progress(len(data), "encoding", quiet=quiet) as show:
         for start in range(0, len(data), CHUNK):
             index = np.arange(start, min(start + CHUNK, len(data)))
             with seeded(derive_seed(seed, start)):
-                parts.append(measure(data.take_repeatably(index)))
+                parts.append(measure(model.given_data(data, index), data.take_repeatably(index)))
             show(start + len(index), "")
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     names = data.example_names or range(len(data))
@@ -84,12 +84,14 @@ def outliers(
     return table.sort_values("log_likelihood", kind="stable").reset_index(drop=True)
 
 
-def _measure_of(model: VAE, draws: int) -> Callable[[Tensor], Columns]:
-    """A function from examples to the columns of their rows."""
-    shares = bool(code_layout(model).shared)
+def _measure_of(shares: bool, draws: int) -> Callable[[VAE, Tensor], Columns]:
+    """A function from a model and examples to the columns of their rows.
+
+    `shares` says whether examples share latents, and so have no likelihoods of their own.
+    """
 
     @torch.no_grad()
-    def measure(x: Tensor) -> Columns:
+    def measure(model: VAE, x: Tensor) -> Columns:
         inferred = model.infer_means(x)
         w = model.map_latents(inferred.z)
         error = (model.decode(w) - model.as_batch(x).x).square().flatten(1).mean(1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from untwine.latents import Floats, Index, LatentStatistics, measure_latents, sample_examples
+from untwine.latents import Floats, Index, LatentStatistics, measure_sample
 from untwine.records import ACTIVE_NATS, LatentProfile
 from untwine.runs.directory import TrainedRun
 
@@ -39,8 +39,7 @@ class LatentDescription:
 
 def run_latents(trained: TrainedRun) -> LatentStatistics:
     """What the model of a run says of the sample of its data by which its latents are described."""
-    index, batch = sample_examples(trained.data), trained.spec.batch
-    return measure_latents(trained.model, trained.data.take_repeatably, index, batch=batch)
+    return measure_sample(trained.model, trained.data, batch=trained.spec.batch)
 
 
 def factor_shares(codes: Floats, factors: Index) -> NDArray[np.float64]:

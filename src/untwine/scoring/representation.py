@@ -149,7 +149,7 @@ class Representation:
     def sampled_codes(self) -> Floats:
         """(N, D') a draw from the posterior of every example, through the mapping."""
         with seeded(derive_seed(self.seed, 2)):
-            return _finite(self._each(self.index, "sampling codes", self.model.sample_codes))
+            return _finite(self._each(self.index, "sampling codes", VAE.sample_codes))
 
     @functools.cached_property
     def factors(self) -> Levels:
@@ -168,15 +168,19 @@ class Representation:
     @functools.cached_property
     def images(self) -> Floats:
         """(M, *shape) the first examples, as many as fit in memory."""
-        return self._each(self._some, "drawing", lambda x: x)
+        return self._each(self._some, "drawing", lambda _, x: x)
 
     @functools.cached_property
     def reconstructions(self) -> Floats:
         """(M, *shape) what the model makes of `images`."""
         if len(self._some) < len(self.index):  # a code may depend on what it is encoded with
-            return self._each(self._some, "decoding", self.model.reconstruct)
+            return self._each(self._some, "decoding", VAE.reconstruct)
         codes = torch.from_numpy(self.codes)
-        return self._chunks(len(codes), "decoding", lambda rows, _: self.model.decode(codes[rows]))
+        return self._chunks(
+            len(codes),
+            "decoding",
+            lambda rows, _: self._model_for(self.index[rows]).decode(codes[rows]),
+        )
 
     @functools.cached_property
     def samples(self) -> Floats:
@@ -189,17 +193,17 @@ class Representation:
         return self._samples("normal")
 
     def _samples(self, sampler: Sampler) -> Floats:
-        draw = functools.partial(self.model.sample, self.chunk, sampler=sampler)
-        parts = [
-            draw(seed=derive_seed(self.seed, start)).cpu().numpy()
-            for start in range(0, len(self._some), self.chunk)
-        ]
+        parts: list[Floats] = []
+        for start in range(0, len(self._some), self.chunk):
+            model = self._model_for(np.resize(self._some[start:], self.chunk))
+            seed = derive_seed(self.seed, start)
+            parts.append(model.sample(self.chunk, sampler=sampler, seed=seed).cpu().numpy())
         return np.concatenate(parts)[: len(self._some)]
 
     @functools.cached_property
     def assignments(self) -> Levels:
         """(N,) the cluster of every example, for models that have clusters."""
-        return self._each(self.index, "assigning", self.model.assign).astype(np.int64)
+        return self._each(self.index, "assigning", VAE.assign).astype(np.int64)
 
     @property
     def dimensions(self) -> int:
@@ -214,12 +218,12 @@ class Representation:
         """
         index = self._some[: len(self._some) // self.chunk * self.chunk or len(self._some)]
         with seeded(derive_seed(self.seed, 3)):
-            each = self._each(index, "bounding", lambda x: self.model.elbo(x).expand(len(x)))
+            each = self._each(index, "bounding", lambda model, x: model.elbo(x).expand(len(x)))
         return each[:: self.chunk]
 
     def log_weights(self, draws: int) -> Floats:
         """(M, draws) logarithms of importance weights, whose mean estimates the likelihood."""
-        weigh = functools.partial(self.model.log_weights, samples=draws)
+        weigh = functools.partial(VAE.log_weights, samples=draws)
         with seeded(derive_seed(self.seed, 4)):
             return self._each(self._some[:MAX_WEIGHTED], "weighing", weigh)
 
@@ -241,7 +245,7 @@ class Representation:
             for first, start, stop in self._spans(len(index)):
                 batch = Batch(self._take(index[first:stop], start))
                 with seeded(derive_seed(self.seed, 5, start)):
-                    part = batch_statistics(self.model, batch)
+                    part = batch_statistics(self._model_for(index[first:stop]), batch)
                 parts.append(part.without_first(start - first))
                 show(stop, "")
         return combine(parts)
@@ -284,13 +288,17 @@ class Representation:
             ]
         )
         codes = [
-            self.model.encode_group(self._take(batch, position)).cpu().numpy()
+            self._model_for(batch).encode_group(self._take(batch, position)).cpu().numpy()
             for position, batch in enumerate(index)
         ]
         return _finite(np.stack(codes).reshape(*levels.shape, -1)), levels
 
     def _encode(self, index: Levels) -> Floats:
-        return _finite(self._each(index, "encoding", self.model.encode))
+        return _finite(self._each(index, "encoding", VAE.encode))
+
+    def _model_for(self, index: Levels) -> VAE:
+        """The model for the labels of examples, where it needs them."""
+        return self.model.given_data(self.data, index)
 
     def _take(self, index: Levels, position: int) -> torch.Tensor:
         """Images; what is random in them depends on the position alone, so they are the same."""
@@ -298,11 +306,15 @@ class Representation:
             return self.data.take(torch.from_numpy(index).to(self.device))
 
     def _each(
-        self, index: Levels, label: str, function: Callable[[torch.Tensor], torch.Tensor]
+        self, index: Levels, label: str, function: Callable[[VAE, torch.Tensor], torch.Tensor]
     ) -> NDArray[Any]:
-        """A function of the examples at these positions."""
+        """A function of the model and the examples at these positions."""
         return self._chunks(
-            len(index), label, lambda rows, start: function(self._take(index[rows], start))
+            len(index),
+            label,
+            lambda rows, start: function(
+                self._model_for(index[rows]), self._take(index[rows], start)
+            ),
         )
 
     @torch.no_grad()

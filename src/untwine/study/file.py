@@ -457,7 +457,7 @@ def _probe(model: VAE, data: Dataset, asked: Sequence[str]) -> None:
 
     if data.factors is None and {"factors", "test_factors", "batch_codes"} & {*asked}:
         raise IncompatibleError("this data has no factors")
-    x = torch.rand(4, *data.shape)
+    x, model = torch.rand(4, *data.shape), model.given_in_turn()
     if "assignments" in asked:
         model.assign(x)
     if "batch_codes" in asked:
