@@ -19,6 +19,7 @@ from .errors import ParameterError as ParameterError
 from .errors import RunError as RunError
 from .errors import UnknownNameError as UnknownNameError
 from .errors import UntwineError as UntwineError
+from .explore.notebook import open_explorer as open_explorer
 from .records import Batch as Batch
 from .records import Draw as Draw
 from .records import Inference as Inference

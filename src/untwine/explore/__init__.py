@@ -13,6 +13,7 @@ plane.py      points of the plane drawn as images
 uploads.py    a picture file made to fit a model
 server.py     the web service: views as JSON and PNG, and the page
 serving.py    the command's side of the server: socket, token, browser
+notebook.py   the explorer in a cell of a notebook
 security.py   access control before every request: host, origin, token, size
 connections.py limits on connections and on what the server logs
 export.py     a static copy of the page and of the answers it needs

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from untwine.data.dataset import Dataset
 from untwine.data.opening import FILE_PARAMETERS
 from untwine.errors import ParameterError, RunError, UntwineError
 from untwine.explore.answers import RunLine, StudyFigure, StudyTable
@@ -45,7 +46,7 @@ class Gallery:
         runs: Iterable[Path],
         folder: StudyFolder | None = None,
         *,
-        data: str = "",
+        data: str | Dataset = "",
         trust: bool = False,
     ) -> None:
         self.paths = _name_runs(runs)

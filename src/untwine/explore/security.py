@@ -45,13 +45,20 @@ class AccessControl:
     """Check the host, origin, token and size of every request; add headers to answers.
 
     A page that redirects its own host name to this machine (DNS rebinding) sends that host name and
-    is refused. So is what other sites make a browser send, except a link to the page.
+    is refused. So is what other sites make a browser send, except a link to the page, and a frame
+    of the page where one origin may have it.
     """
 
     def __init__(
-        self, app: ASGIApp, token: str, hosts: Sequence[str], one_time_tokens: Sequence[str] = ()
+        self,
+        app: ASGIApp,
+        token: str,
+        hosts: Sequence[str],
+        one_time_tokens: Sequence[str] = (),
+        framed_by: str = "",
     ) -> None:
-        self.app, self.token = app, token
+        self.app, self.token, self.framed_by = app, token, framed_by
+        self.headers = headers_of(framed_by)
         self.hosts = frozenset(host.lower() for host in hosts)
         self.one_time_tokens = set(one_time_tokens)
         self.one_time_until = time.monotonic() + ONE_TIME_PERIOD
@@ -87,7 +94,7 @@ class AccessControl:
             names = ", ".join(sorted(self.hosts))
             detail = f"this server does not answer to host {host[:60]!r}; use one of: {names}"
             return JSONResponse({"detail": detail}, 400)
-        if is_foreign(scope, headers):
+        if is_foreign(scope, headers, framed=bool(self.framed_by)):
             return JSONResponse({"detail": FOREIGN}, 403)
         if self.token and not has_token and not self.is_allowed(headers):
             if headers.get("sec-fetch-dest") == "document":
@@ -136,7 +143,7 @@ class AccessControl:
             nonlocal unread
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in self.headers.items():
                     headers.setdefault(name, value)
                 if cookie:
                     headers.append(
@@ -189,16 +196,27 @@ class Body:
         return message
 
 
-def is_foreign(scope: Scope, headers: Headers) -> bool:
+def headers_of(framed_by: str) -> dict[str, str]:
+    """The headers of answers; one origin, such as a notebook's, may show the page in a frame."""
+    if not framed_by:
+        return HEADERS
+    policy = HEADERS["content-security-policy"]
+    allowed = policy.replace("frame-ancestors 'none'", f"frame-ancestors {framed_by}")
+    return {**HEADERS, "content-security-policy": allowed}
+
+
+def is_foreign(scope: Scope, headers: Headers, *, framed: bool = False) -> bool:
     """Whether another site made the browser send this request; a link to the page is allowed.
 
-    Programs other than browsers send neither header.
+    So is a frame of the page, if `framed`; the browser then asks the page's header whose frame it
+    may be. Programs other than browsers send neither header.
     """
+    opened_as = ("document", "iframe") if framed else ("document",)
     is_link = (
         scope["method"] == "GET"
         and scope["path"] == "/"
         and headers.get("sec-fetch-mode") == "navigate"
-        and headers.get("sec-fetch-dest") == "document"  # not a frame
+        and headers.get("sec-fetch-dest") in opened_as
     )
     site = headers.get("sec-fetch-site", "none")
     if site not in ("none", "same-origin") and not is_link:

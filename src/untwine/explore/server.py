@@ -150,6 +150,7 @@ def application(
     token: str = "",
     hosts: Sequence[str] = LOCAL_HOSTS,
     one_time_tokens: Sequence[str] = (),
+    framed_by: str = "",
 ) -> FastAPI:
     """The web service for the runs of a gallery.
 
@@ -158,6 +159,7 @@ def application(
         token: required from clients; empty for none.
         hosts: host names that requests may use, without ports; "*" for any.
         one_time_tokens: tokens that open the page once each.
+        framed_by: the origin whose pages may show the page in a frame; empty for none.
     """
     app = FastAPI(
         title="untwine explore",
@@ -168,7 +170,13 @@ def application(
         openapi_url="/api/openapi.json",
         responses=REFUSALS,
     )
-    app.add_middleware(AccessControl, token=token, hosts=hosts, one_time_tokens=one_time_tokens)
+    app.add_middleware(
+        AccessControl,
+        token=token,
+        hosts=hosts,
+        one_time_tokens=one_time_tokens,
+        framed_by=framed_by,
+    )
     for kind, status in STATUS.items():
         app.add_exception_handler(kind, error_handler(status))
     app.add_exception_handler(RequestValidationError, validation_error)

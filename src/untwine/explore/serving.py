@@ -107,7 +107,7 @@ def serve_in_thread(app: FastAPI) -> Iterator[str]:
     """Serve an app on a free port of this machine inside a `with` block; yields its address."""
     server = make_server(app)
     with open_socket("127.0.0.1", 0) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:
             yield f"http://localhost:{listener.getsockname()[1]}/"
