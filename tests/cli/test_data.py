@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from PIL import Image
 
 from untwine.cli import main
 from untwine.registry import datasets
@@ -37,6 +38,15 @@ def test_preview_prints_where_the_picture_is(command, tmp_path):
     assert (code, out) == (0, "a.png\n") and (tmp_path / "a.png").exists()
     code, out, _ = command("preview", "coloured-mnist(of=digits)")
     assert (code, out) == (0, "coloured-mnist.png\n")
+
+
+def test_a_preview_of_own_pictures_is_named_after_their_folder(command, tmp_path):
+    (tmp_path / "photos").mkdir()
+    for side in range(20, 30):
+        Image.new("RGB", (side, side)).save(tmp_path / "photos" / f"{side}.png")
+    assert command("preview", "./photos", "--set", "size=16")[:2] == (0, "photos.png\n")
+    code, _, err = command("preview", "./photos")
+    assert code == 1 and "9 of the files" in err and err.endswith("and 4 more\n")
 
 
 def test_fetch_path_and_check(command, tmp_path):

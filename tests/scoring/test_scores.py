@@ -126,6 +126,13 @@ def test_csv_names_the_deviation_and_has_all_digits(files):
     assert "± seeds" in command(*words).stdout.splitlines()[0]
 
 
+@pytest.mark.parametrize("name", ["codes.pt", "codes.pkl"])
+def test_pickled_codes_are_refused_with_the_cure(files, name):
+    torch.save(torch.zeros(600, 2), files / name)
+    refused = command(files / name, files / "factors.npy")
+    assert refused.exit_code and "np.save" in str(refused.exception)
+
+
 def test_a_score_that_is_unreliable_says_so(tiny):
     model = untwine.build("vae", tiny, network="mlp", latent=3)
     few, many = (

@@ -27,6 +27,13 @@ def test_absent_devices_are_refused():
         pick_device("cuda")
 
 
+@pytest.mark.parametrize("name", ["cpu:7", "cpu:1", "cpu:x", "cpu:"])
+def test_devices_of_a_number_that_is_not_there_are_refused(name):
+    with pytest.raises(ParameterError, match=r"no cpu:. device; use --device cpu|written cpu:0"):
+        pick_device(name)
+    assert pick_device("cpu:0").type == pick_device("cpu").type == "cpu"
+
+
 def test_derived_seeds_depend_on_every_number_and_their_order():
     seeds = [derive_seed(0, 1), derive_seed(1, 0), derive_seed(0, 2), derive_seed(0, 1, 3)]
     assert len(set(seeds)) == 4 and all(0 <= seed < 2**63 for seed in seeds)

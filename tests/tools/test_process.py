@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from untwine.tools import process as module
 from untwine.tools.process import (
     RunLocked,
     ignore_interrupts,
@@ -41,6 +42,31 @@ def test_temporary_files_of_a_dead_process_are_removed(tmp_path):
     (tmp_path / ".run.json.1234.tmp").touch()
     with lock_directory(tmp_path):
         assert sorted(os.listdir(tmp_path)) == [".lock", ".owner"]
+
+
+def test_a_finished_run_keeps_no_lock_file(tmp_path):
+    with lock_directory(tmp_path):
+        (tmp_path / "done.json").touch()
+    assert os.listdir(tmp_path) == ["done.json"]
+    with lock_directory(tmp_path), pytest.raises(RunLocked), lock_directory(tmp_path):
+        pass
+    assert os.listdir(tmp_path) == ["done.json"]
+
+
+def test_a_lock_that_its_holder_removed_is_not_taken(tmp_path, monkeypatch):
+    acquire, removed = module.filelock.BaseFileLock.acquire, []
+
+    def acquire_late(lock, *args, **kwargs):
+        """Acquire a file that disappears between opening and locking."""
+        proxy = acquire(lock, *args, **kwargs)
+        if not removed:
+            os.unlink(lock.lock_file)
+            removed.append(lock)
+        return proxy
+
+    monkeypatch.setattr(module.filelock.BaseFileLock, "acquire", acquire_late)
+    with lock_directory(tmp_path):
+        assert (tmp_path / ".lock").exists() and len(removed) == 1 and not removed[0].is_locked
 
 
 def test_the_first_signal_is_a_request_and_the_handler_is_restored():

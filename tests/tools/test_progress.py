@@ -20,8 +20,8 @@ def test_a_plain_line_every_ten_seconds_and_at_the_end(clock, capsys):
             show(done, "")
         show(1000, "loss 3")
     assert capsys.readouterr().err.splitlines() == [
-        "training 2/1,000",
-        "training 999/1,000",
+        "training 2/1,000  3.0 h left",
+        "training 999/1,000  0 s left",
         "training 1,000/1,000  loss 3",
     ]
 

@@ -213,7 +213,7 @@ def preview(data: str, settings: Iterable[str] = (), out: Path | None = None) ->
 
     choice = choose_dataset(data, settings)
     content = contact_sheet(load_dataset(choice), _title(data))
-    path = out or Path(f"{choice.name}.png")
+    path = out or Path(f"{Path(str(choice.params.get('path') or '')).stem or choice.name}.png")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, content)
     return path

@@ -9,7 +9,7 @@ from untwine.cli.options import Quiet, Settings
 from untwine.tools.terminal import say, show_path, show_table
 
 app = typer.Typer(
-    help="Datasets on this machine: list, fetch, find, check, preview.",
+    help="Datasets on this machine: list, fetch, path, check, preview.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,

@@ -230,17 +230,24 @@ class Dataset:
         return self.source.shape
 
     def __repr__(self) -> str:
-        kind, size = "images" if len(self.shape) == 3 else "vectors", "x".join(map(str, self.shape))
-        factors = f", {len(self.factors.names)} factors" if self.factors else ""
-        return f"<{self.name or 'Dataset'}: {len(self):,} {kind} {size}{factors}>"
+        factors = f", factors: {text}" if (text := self._factor_text()) else ""
+        return f"<{self.name or 'Dataset'}: {self._extent()}{factors}>"
+
+    def _extent(self) -> str:
+        """What there is: `178 vectors of 13`."""
+        kind = "images" if len(self.shape) == 3 else "vectors"
+        return f"{len(self):,} {kind} of {'x'.join(map(str, self.shape))}"
+
+    def _factor_text(self) -> str:
+        """The factors with their numbers of levels: `shape (3), scale (6)`."""
+        factors = zip(self.factors.names, self.factors.sizes, strict=True) if self.factors else ()
+        return ", ".join(f"{name} ({size})" for name, size in factors)
 
     def _repr_html_(self) -> str:
         """The data as a card for notebooks, with eight examples if they are images."""
-        kind = "images" if len(self.shape) == 3 else "vectors"
-        factors = zip(self.factors.names, self.factors.sizes, strict=True) if self.factors else ()
         rows = {
-            "examples": f"{len(self):,} {kind} of {'x'.join(map(str, self.shape))}",
-            "factors": ", ".join(f"{name} ({size})" for name, size in factors),
+            "examples": self._extent(),
+            "factors": self._factor_text(),
             "columns": ", ".join(self.columns.names) if self.columns else "",
             "likelihood": str(self.likelihood),
         }

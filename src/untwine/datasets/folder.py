@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"}
+MAX_LINES = 5  # of files that cannot be used, in an error
 MODE_OF_CHANNELS = {1: "L", 3: "RGB", 4: "RGBA"}
 Pictures = list[tuple[Path, NDArray[np.uint8]]]
 
@@ -65,9 +66,9 @@ def _convert_mode(image: Image, mode: str) -> Image:
 
 
 def _file_errors(root: Path, problems: list[str], remedy: str) -> DataError:
-    lines = "\n".join(f"  {line}" for line in problems[:20])
-    more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
-    text = f"{len(problems)} of the files in {root} cannot be used; {remedy}\n{lines}{more}"
+    lines = "\n".join(f"  {line}" for line in problems[:MAX_LINES])
+    more = f"\n  and {len(problems) - MAX_LINES:,} more" if len(problems) > MAX_LINES else ""
+    text = f"{len(problems):,} of the files in {root} cannot be used; {remedy}\n{lines}{more}"
     return DataError(text)
 
 

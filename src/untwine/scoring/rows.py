@@ -24,6 +24,8 @@ from untwine.tools.terminal import warn
 if TYPE_CHECKING:
     from untwine.scoring.scores import Names
 
+PICKLED = {".pt", ".pth", ".pkl", ".pickle", ".joblib"}
+
 
 def read_rows(
     codes: Path,
@@ -63,6 +65,11 @@ def _holds_both(path: Path) -> bool:
 
 def _read(path: Path, key: str) -> NDArray[Any]:
     """One array of a file, a column of numbers as (N, 1)."""
+    if path.suffix.lower() in PICKLED:
+        raise DataError(
+            f"{path} is not read, as files of its kind can run code; save the array with np.save "
+            "and give the .npy file"
+        )
     if path.suffix.lower() in {".csv", ".txt"}:
         values = read_numbers(path)
     else:

@@ -62,10 +62,15 @@ def pick_device(name: str) -> torch.device:
     }
     if name == "auto":
         return torch.device(next(kind for kind, usable in available.items() if usable))
-    if name.partition(":")[0] not in available:
+    kind, _, number = name.partition(":")
+    if kind not in available:
         raise ParameterError(f"device must be auto, cpu, cuda or mps, not {name!r}")
-    if not available[name.partition(":")[0]]:
-        raise ParameterError(f"this machine has no {name} device; use --device cpu")
+    count = torch.cuda.device_count() if kind == "cuda" else int(available[kind])
+    if not available[kind] or (number.isdecimal() and int(number) >= count):
+        instead = f"{kind}:0 to {kind}:{count - 1}" if count > 1 else "cpu"
+        raise ParameterError(f"this machine has no {name} device; use --device {instead}")
+    if ":" in name and not number.isdecimal():
+        raise ParameterError(f"the number of a device is written {kind}:0, not {name!r}")
     return torch.device(name)
 
 

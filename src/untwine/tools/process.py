@@ -27,15 +27,15 @@ MAX_OWNER_BYTES = 400
 def lock_directory(path: Path) -> Iterator[None]:
     """Lock a run directory, or raise `RunLocked`; the system releases it when the process dies.
 
-    Nothing is written through a link: neither the directory nor the lock may be one.
+    A finished run keeps no lock file. Nothing is written through a link: neither the directory nor
+    the lock may be one.
     """
     lock, owner = path / ".lock", path / ".owner"
     for place, is_right in ((path, path.is_dir()), (lock, is_regular(lock))):
         if place.is_symlink() or (place.exists() and not is_right):
             raise RunError(f"{place} is a link or no regular file; remove it, or copy the run")
-    held = filelock.FileLock(lock, timeout=0)
     try:
-        held.acquire()
+        held = _acquire(lock)
     except filelock.Timeout:
         who = _read_owner(path) or "another process"
         raise RunLocked(f"{path} is locked by {who}; wait for it or stop it") from None
@@ -48,6 +48,21 @@ def lock_directory(path: Path) -> Iterator[None]:
         yield
     finally:
         owner.unlink(missing_ok=True)
+        if (path / "done.json").exists():
+            with contextlib.suppress(OSError):  # where open files cannot be removed
+                lock.unlink()
+        held.release()
+
+
+def _acquire(lock: Path) -> filelock.BaseFileLock:
+    """Lock a file at once, or raise `Timeout`; not one that its holder has just removed."""
+    while True:
+        held = filelock.FileLock(lock, timeout=0)
+        held.acquire()
+        descriptor = held._context.lock_file_fd
+        with contextlib.suppress(FileNotFoundError):
+            if descriptor is None or os.path.samestat(os.fstat(descriptor), lock.stat()):
+                return held
         held.release()
 
 

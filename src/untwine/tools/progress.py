@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from untwine.tools.notebook import has_widgets, in_notebook
-from untwine.tools.terminal import printable, say
+from untwine.tools.terminal import format_duration, printable, say
 
 Show = Callable[[int, str], None]
 Listener = Callable[[str, int, int, str], None]  # label, done, total, note
@@ -60,15 +60,28 @@ class LinePrinter:
 
 
 def _lines(total: int, label: str) -> Show:
-    printer = LinePrinter()
+    printer, start_time, first = LinePrinter(), time.monotonic(), -1
 
     def show(done: int, note: str) -> None:
+        nonlocal first
+        first = done if first < 0 else first  # more than nothing where something was resumed
+
         def line() -> str:
-            return f"{label} {done:,}/{total:,}  {note}".rstrip()
+            left = _time_left(time.monotonic() - start_time, done - first, total - done)
+            return "  ".join(filter(None, [f"{label} {done:,}/{total:,}", left, note]))
 
         printer.update(line, now=done >= total and bool(note))
 
     return show
+
+
+def _time_left(seconds: float, done: int, rest: int) -> str:
+    """`3 min left`, once something is done and something is left.
+
+    >>> _time_left(10.0, 5, 50), _time_left(10.0, 0, 50), _time_left(10.0, 5, 0)
+    ('100 s left', '', '')
+    """
+    return f"{format_duration(seconds / done * rest)} left" if done > 0 and rest > 0 else ""
 
 
 @contextmanager
