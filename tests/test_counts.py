@@ -143,7 +143,8 @@ def test_groups_of_a_batch_are_counted_once(name, settings, limit):
 @every_model
 def test_a_step_runs_where_there_are_no_values(name, tiny):
     """A meta tensor stands for one on a GPU: to read it is an error, to hand it over is seen."""
-    calls = step(make(name, tiny).to("meta"), a_batch(tiny, "meta"))
+    model = make(name, tiny)
+    calls = step(model.to("meta"), a_batch(model.add_labels(tiny), "meta"))
     moved = [
         call.outputs[0].numel()
         for call in calls

@@ -149,7 +149,9 @@ class Representation:
     def sampled_codes(self) -> Floats:
         """(N, D') a draw from the posterior of every example, through the mapping."""
         with seeded(derive_seed(self.seed, 2)):
-            return _finite(self._each(self.index, "sampling codes", VAE.sample_codes))
+            return _finite(
+                self._each(self.index, "sampling codes", lambda model, x: model.sample_codes(x))
+            )
 
     @functools.cached_property
     def factors(self) -> Levels:
@@ -174,7 +176,7 @@ class Representation:
     def reconstructions(self) -> Floats:
         """(M, *shape) what the model makes of `images`."""
         if len(self._some) < len(self.index):  # a code may depend on what it is encoded with
-            return self._each(self._some, "decoding", VAE.reconstruct)
+            return self._each(self._some, "decoding", lambda model, x: model.reconstruct(x))
         codes = torch.from_numpy(self.codes)
         return self._chunks(
             len(codes),
@@ -203,7 +205,9 @@ class Representation:
     @functools.cached_property
     def assignments(self) -> Levels:
         """(N,) the cluster of every example, for models that have clusters."""
-        return self._each(self.index, "assigning", VAE.assign).astype(np.int64)
+        return self._each(self.index, "assigning", lambda model, x: model.assign(x)).astype(
+            np.int64
+        )
 
     @property
     def dimensions(self) -> int:
@@ -223,9 +227,9 @@ class Representation:
 
     def log_weights(self, draws: int) -> Floats:
         """(M, draws) logarithms of importance weights, whose mean estimates the likelihood."""
-        weigh = functools.partial(VAE.log_weights, samples=draws)
+        index = self._some[:MAX_WEIGHTED]
         with seeded(derive_seed(self.seed, 4)):
-            return self._each(self._some[:MAX_WEIGHTED], "weighing", weigh)
+            return self._each(index, "weighing", lambda model, x: model.log_weights(x, draws))
 
     @property
     def batch_codes(self) -> Floats:
@@ -294,7 +298,7 @@ class Representation:
         return _finite(np.stack(codes).reshape(*levels.shape, -1)), levels
 
     def _encode(self, index: Levels) -> Floats:
-        return _finite(self._each(index, "encoding", VAE.encode))
+        return _finite(self._each(index, "encoding", lambda model, x: model.encode(x)))
 
     def _model_for(self, index: Levels) -> VAE:
         """The model for the labels of examples, where it needs them."""
