@@ -49,5 +49,7 @@ from .spec import build as build
 from .spec import plan as plan
 from .state import History as History
 from .train import fit as fit
+from .tuning.search import Tuning as Tuning
+from .tuning.search import tune as tune
 from .vae import VAE as VAE
 from .vae import Recipe as Recipe

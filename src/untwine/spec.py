@@ -229,6 +229,17 @@ class Settings:
                 raise ParameterError(f"{key} could be {' or '.join(owners[key])}; write which")
 
 
+def find_parameter(name: str, entries: Sequence[Entry], also: Iterable[str] = ()) -> Parameter:
+    """The parameter that a setting of this name sets; refuse one that none or several pieces have.
+
+    `also` are further names to suggest for a misspelt one.
+    """
+    asked = Settings({name: ""})
+    asked.check(entries, also)
+    (key,) = asked.values
+    return next(p for e in entries for p in e.parameters.values() if key in _keys(e, p))
+
+
 def _keys(entry: Entry, p: Parameter) -> tuple[str, str]:
     """How a parameter may be called: by its own name, and with its owner's in front."""
     bare = p.name.replace("_", "-")

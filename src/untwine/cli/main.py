@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from untwine.cli import catalogue, data, explore, files, model, reproduce, score, study, train
+from untwine.cli import (
+    catalogue,
+    data,
+    explore,
+    files,
+    model,
+    reproduce,
+    score,
+    study,
+    train,
+    tune,
+)
 from untwine.errors import ParameterError, UntwineError
 from untwine.tools.terminal import say
 
@@ -90,6 +101,7 @@ app.command()(catalogue.cite)
 app.command()(train.runs)
 app.command()(train.rm)
 app.add_typer(study.app, name="study")
+app.command()(tune.tune)
 app.command()(reproduce.reproduce)
 app.command()(explore.explore)
 for kind in ("models", "datasets", "metrics", "networks", "likelihoods"):

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,7 @@ from untwine.runs.states import latest_state, list_states, save_state, state_ste
 from untwine.runs.tracking import Tracking
 from untwine.spec import Run, build_model, plan, split_data
 from untwine.state import Row, State
-from untwine.tools.compute import limit_threads, pick_device
+from untwine.tools.compute import eval_mode, limit_threads, pick_device, seeded
 from untwine.tools.files import sha256, write_bytes
 from untwine.tools.process import lock_directory, stop_requested
 from untwine.tools.sealed import write_json
@@ -37,6 +37,8 @@ from untwine.tools.trust import is_mine, mark_as_mine
 from untwine.tools.weights import pack_weights
 from untwine.train import Compile, OnRow, fit
 from untwine.vae import VAE
+
+OnCheckpoint = Callable[[VAE, int], object]
 
 
 def run(
@@ -48,6 +50,7 @@ def run(
     compile: Compile = "auto",
     checkpoint_every: int = 1000,
     on_row: OnRow | None = None,
+    on_checkpoint: OnCheckpoint | None = None,
     track: str = "",
     name: str = "",
     quiet: bool = False,
@@ -56,8 +59,10 @@ def run(
 
     A resumed run keeps its directory, the device, the threads and the compilation with which it was
     started, and ends with the weights and the history it would have had without the interruption.
-    `on_row` is called with every new row of the history. `track` names a tracker that gets every
-    row and pictures: tensorboard, wandb or mlflow. `name` begins the name of a new directory.
+    `on_row` is called with every new row of the history, and `on_checkpoint` with the model and the
+    step after every checkpoint; what the latter raises ends the training. `track` names a tracker
+    that gets every row and pictures: tensorboard, wandb or mlflow. `name` begins the name of a new
+    directory.
 
     Returns:
         the run's directory
@@ -93,7 +98,7 @@ def run(
                 device=how["device"],
                 compile=how["compile"],
                 resume=resume,
-                checkpoint=lambda state: save_progress(path, spec, state, began),
+                checkpoint=lambda state: save_progress(path, spec, state, began, on_checkpoint),
                 checkpoint_every=checkpoint_every,
                 stop=stop,
                 quiet=quiet,
@@ -251,11 +256,19 @@ def mention_checkpoint(path: Path) -> Iterator[None]:
         raise RunError(f"{error}{where}") from None
 
 
-def save_progress(path: Path, spec: Run, state: State, began: float) -> None:
-    """Write the state of a run that would have begun at this time without interruptions."""
+def save_progress(
+    path: Path, spec: Run, state: State, began: float, on_checkpoint: OnCheckpoint | None = None
+) -> None:
+    """Write the state of a run that would have begun at this time without interruptions.
+
+    Then call `on_checkpoint`, which cannot change the training's random numbers.
+    """
     tensors, facts = state.pack()
     facts |= {"run": spec.hash, "seconds": time.monotonic() - began}
     save_state(path / "states", state.step, tensors, facts)
+    if on_checkpoint:
+        with seeded(0), eval_mode(state.model):
+            on_checkpoint(state.model, state.step)
 
 
 def finish_run(path: Path, spec: Run, model: VAE, history: list[Row], seconds: float) -> None:

@@ -1,0 +1,1 @@
+"""Searching for good parameters with Optuna."""
