@@ -57,9 +57,11 @@ def test_every_dependency_is_imported():
 
 def test_every_tool_for_work_is_imported_or_called():
     used = imported("src", "tests", "docs", "benchmarks", "examples", ".ci")
-    scripts = [ROOT / "Makefile", *(ROOT / "docs").glob("*.py")]
+    scripts = [ROOT / "Makefile", *(ROOT / "docs").glob("*.py"), *(ROOT / ".ci").glob("*.py")]
     commands = "".join(file.read_text("utf-8") for file in scripts)
-    options = {"pytest-xdist": "--numprocesses", "zensical": '"zensical"'}
+    options = {"pytest-xdist": "--numprocesses"} | {
+        name: f'"-m", "{module_of(name)}"' for name in ("pip-audit", "zensical")
+    }
     for extra in FOR_WORK:
         for name in names_of(EXTRAS[extra]):
             called = options.get(name, f"/{name}") in commands
