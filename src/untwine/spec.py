@@ -22,6 +22,7 @@ from untwine.data.opening import (
     reopen_with,
     resolve_dataset,
 )
+from untwine.data.tables import check_columns
 from untwine.errors import DataError, IncompatibleError, ParameterError, UnknownNameError
 from untwine.optimisers import Training
 from untwine.plugins import Plugin
@@ -268,6 +269,7 @@ def resolve_model(
 
     `others` are further entries to which a setting may belong.
     """
+    check_columns(data)
     parts = [models[name] for name in model_names(model)]
     net, net_params = networks.parse(network or default_network(data.shape))
     like, like_params = likelihoods.parse(likelihood or data.likelihood.name)

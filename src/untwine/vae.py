@@ -18,6 +18,7 @@ from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from untwine.data.conversion import as_dataset, example_chunks
 from untwine.data.dataset import Dataset
+from untwine.data.opening import open_as
 from untwine.distributions import Mixture
 from untwine.errors import (
     DataError,
@@ -361,7 +362,8 @@ class VAE(nn.Module):
     def encode(self, x: Any, group: Tensor | None = None) -> Any:
         """(B, D') representations w: posterior means after the mapping.
 
-        A tensor gives a tensor. A dataset, or anything that `as_dataset` takes, gives an array.
+        A tensor gives a tensor. A dataset, or anything that `as_dataset` takes, gives an array; a
+        folder or file is read as the training data was.
         """
         if not isinstance(x, Tensor):
             codes = [model.encode(chunk).cpu() for model, chunk in self._chunks(x)]
@@ -370,6 +372,8 @@ class VAE(nn.Module):
 
     def _chunks(self, x: Any) -> Iterator[tuple[VAE, Tensor]]:
         """Examples of anything that `as_dataset` takes, with this model for their labels."""
+        if isinstance(x, str | Path):
+            x = open_as(self.card.data if self.card else "", str(x), self.sizes.shape)
         data = as_dataset(x, like=self.columns) if self.labels else x
         chunks = example_chunks(data, self.sizes.shape, self.columns)
         if isinstance(self.encoder, Given) and len(self.encoder.levels) > 1:

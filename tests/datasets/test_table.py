@@ -11,6 +11,7 @@ import untwine
 from untwine.data.conversion import as_dataset
 from untwine.data.tables import as_table
 from untwine.errors import DataError
+from untwine.runs.finding import open_trained
 from untwine.spec import plan
 
 RNG = np.random.default_rng(0)
@@ -73,7 +74,6 @@ def test_a_file_of_bare_numbers_loses_no_row(tmp_path):
         ("a,b\n1,2\n3,\n", "row 2, column 'b' is empty"),
         ("a,b\n1,2\ninf,3\n", "row 2, column 'a' is infinite"),
         ("a,a\n1,2\n3,4\n", "two columns are called 'a'"),
-        ("a,b\n1,2\n", "there is one row"),
         ("a,b\n", "there are no rows"),
         ("", "it is empty"),
         ("a,b\n1,2\n3,x\n4,5\n", "row 2, column 'b' holds 'x'"),
@@ -113,8 +113,15 @@ def test_the_cure_for_words_works():
 
 def test_constant_columns_are_named_in_a_warning(capsys):
     data = as_dataset(FRAME.assign(one=5.0, two=3))
+    untwine.build("vae", data)
     assert "2 columns are constant and say nothing: 'one', 'two'" in capsys.readouterr().err
     assert data.take([0]).isfinite().all()
+
+
+def test_one_row_is_too_few_to_train_on(tmp_path):
+    path = write(tmp_path / "x.csv", "a,b\n1,2\n")
+    with pytest.raises(DataError, match="there is one row"):
+        untwine.plan("vae", path)
 
 
 def test_a_large_constant_is_constant_and_large_numbers_keep_their_digits():
@@ -161,6 +168,27 @@ def test_a_run_of_a_table_keeps_its_columns(file, tmp_path):
     model = untwine.load(tmp_path / "model")
     assert model.columns.names == ("height", "weight", "age")
     assert np.array_equal(model.encode(FRAME), trained.model.encode(FRAME))
+
+
+def test_new_tables_are_read_as_the_models_own_was(file, tmp_path, capsys):
+    trained = untwine.train_run(
+        "vae", str(file), tmp_path / "runs", settings=["table.factors=kind"], quiet=True, **SMALL
+    )
+    trained.model.save(tmp_path / "model")
+    expected = untwine.codes(trained.model, trained.data)
+    FRAME[["age", "height", "weight"]].iloc[5:6].to_csv(tmp_path / "one.csv", index=False)
+    one = str(tmp_path / "one.csv")  # one row in another order, without the factor
+    places = [
+        untwine.open_run(trained.path, data=one).data,
+        open_trained(str(tmp_path / "model"), data=one).open_data(),
+    ]
+    for data in (*places, one):
+        assert np.allclose(untwine.codes(trained.model, data)["z0"], expected["z0"][5], atol=1e-5)
+    assert np.allclose(trained.model.encode(one)[0, 0], expected["z0"][5], atol=1e-5)
+    assert "constant" not in capsys.readouterr().err
+    FRAME.drop(columns="age").to_csv(tmp_path / "other.csv", index=False)
+    with pytest.raises(DataError, match="'age' missing"):
+        len(untwine.open_run(trained.path, data=str(tmp_path / "other.csv")).data)
 
 
 def test_tables_in_the_unit_interval_take_their_likelihoods(tmp_path):

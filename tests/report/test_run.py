@@ -5,9 +5,11 @@ import shlex
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import untwine
+from untwine.report.columns import column_changes, column_errors
 from untwine.runs.describe import train_command
 from untwine.spec import plan
 
@@ -106,3 +108,33 @@ def test_your_own_data_is_called_by_its_file(tmp_path):
     page = untwine.write_report(untwine.run(spec, tmp_path / "runs", quiet=True), n_examples=20)
     text = page.read_text("utf-8")
     assert "VAE on mine.npy" in text and "per number, lower is better" in text
+
+
+def test_the_report_of_a_table_has_lines_and_errors_per_column(tmp_path):
+    rng = np.random.default_rng(0)
+    height = rng.normal(1.7, 0.1, 64)
+    columns = {"height": height, "weight": 60 * height, "<noise>": rng.normal(0, 1e4, 64)}
+    pd.DataFrame(columns).to_csv(tmp_path / "people.csv", index=False)
+    trained = untwine.train_run(
+        *("vae", str(tmp_path / "people.csv"), tmp_path / "runs"),
+        **{"steps": 400, "batch": 32, "latent": 1, "lr": 1e-2, "quiet": True},
+    )
+    changes = column_changes(trained, 1)
+    assert [one.name for one in changes[0]][2] == "<noise>", "what varies together is learned"
+    assert float(changes[0][0].high) < 300, "in its own unit"
+    errors = {one.name: one.share for one in column_errors(trained)}
+    assert errors["height"] < 0.6 < errors["<noise>"]
+    page = untwine.write_report(trained.path, metrics=["elbo"]).read_text("utf-8")
+    parser = Balanced()
+    parser.feed(page)
+    assert "Error per column" in page and "<polyline" in page and "&lt;noise&gt;" in page
+    assert "Reconstructions</h2>" not in page
+
+
+def test_vectors_without_names_have_numbered_columns(tmp_path):
+    np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(32, 50)))
+    trained = untwine.train_run(
+        "vae", str(tmp_path / "v.npy"), tmp_path, steps=2, batch=8, latent=2, quiet=True
+    )
+    page = untwine.write_report(trained.path, metrics=["elbo"]).read_text("utf-8")
+    assert "column 50" in page and "10 more columns" in page

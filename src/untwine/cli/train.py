@@ -86,7 +86,8 @@ def train(
     `untwine models`, `datasets`, `networks` and `likelihoods` list what can be named; `untwine
     models show NAME` lists its parameters.
     """
-    from untwine.runs.describe import same_on_other_files
+    from untwine.data.opening import load_dataset
+    from untwine.runs.describe import same_on_other_files, training_notes
     from untwine.runs.directory import is_finished
     from untwine.runs.names import place_run
     from untwine.runs.training import resumable, run
@@ -121,6 +122,8 @@ def train(
     if name and path.exists() and not path.name.startswith(f"{name}-"):
         say(f"{path} is this run, and keeps its name; rename its directory to call it {name}")
     was_finished = is_finished(path)
+    for note in training_notes(spec, load_dataset(spec.data), chosen=likelihood is not None):
+        say(note)
     try:
         run(
             spec,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,17 +112,41 @@ def load_dataset(choice: Choice) -> Dataset:
     return data
 
 
-def open_like(choice: Choice, place: str) -> Dataset:
+def open_like(choice: Choice, place: str, shape: Sequence[int] = ()) -> Dataset:
     """The data at another place, prepared as the data of this choice.
 
     A folder or file takes the parameters of the choice, such as the size of images; anything else
-    is opened as it is written.
+    is opened as it is written. Pictures that have other channels than the examples of this shape,
+    such as grey ones for a model of colours, are converted.
     """
     entry, settings = resolve_dataset(place)
-    if entry.name == choice.name and "path" in settings:
-        own = {key: value for key, value in choice.params.items() if key != "digest"}
-        return load_dataset(datasets.choose(entry.name, **{**own, **settings}))
-    return load_dataset(datasets.choose(entry.name, **settings))
+    if entry.name != choice.name or "path" not in settings:
+        return load_dataset(datasets.choose(entry.name, **settings))
+    own = {key: value for key, value in choice.params.items() if key != "digest"} | settings
+    data = _load_unlabelled(entry, own)
+    if own.get("channels") or "channels" not in entry.parameters or data.shape == tuple(shape):
+        return data
+    same_sides = len(shape) == 3 and data.shape[1:] == tuple(shape[1:])
+    return reopen_with(Choice(entry.name, own), channels=shape[0]) if same_sides else data
+
+
+def _load_unlabelled(entry: Entry, params: dict[str, Value]) -> Dataset:
+    """A dataset; a table of new rows may lack the columns that are factors."""
+    try:
+        return load_dataset(datasets.choose(entry.name, **params))
+    except DataError as error:
+        if params.get("factors"):
+            with suppress(DataError):
+                return load_dataset(datasets.choose(entry.name, **{**params, "factors": ""}))
+        raise error
+
+
+def open_as(expression: str, place: str, shape: Sequence[int] = ()) -> Dataset:
+    """The data at a place, prepared as the data that a model's card names; as by `open_like`."""
+    if not expression:
+        return open_like(Choice(""), place)
+    entry, params = datasets.parse(expression)
+    return open_like(datasets.choose(entry.name, **params), place, shape)
 
 
 def dataset(name: str, /, **params: Value) -> Dataset:

@@ -192,18 +192,27 @@ def table_dataset(
 
 def _fit_columns(table: Table, standardise: bool) -> Columns:
     """The columns with their own means and deviations; constant ones are left in their unit."""
-    if len(table.values) < 2:
-        raise DataError("there is one row; a table needs at least two to train on")
-    deviation = table.values.std(0)
-    constant = np.flatnonzero(np.ptp(table.values, axis=0) == 0)
-    if len(constant):
-        names = _listing([table.names[k] for k in constant])
-        some = "columns are" if len(constant) > 1 else "column is"
-        warn(f"{len(constant)} {some} constant and say nothing: {names}")
     if not standardise:
-        return Columns(table.names, (0.0,) * len(deviation), (1.0,) * len(deviation))
-    deviation[constant] = 1
+        return Columns(table.names, (0.0,) * len(table.names), (1.0,) * len(table.names))
+    deviation = np.where(np.ptp(table.values, axis=0) == 0, 1.0, table.values.std(0))
     return Columns(table.names, tuple(table.values.mean(0).tolist()), tuple(deviation.tolist()))
+
+
+def check_columns(data: Dataset) -> None:
+    """Refuse a table of one row to train on, and warn of columns that are constant."""
+    if data.columns is None or not isinstance(data.source, Vectors):
+        return
+    if len(data) < 2:
+        raise DataError("there is one row; a table needs at least two to train on")
+    values = data.source.values
+    constant = [
+        name
+        for name, low, high in zip(data.columns.names, values.amin(0), values.amax(0), strict=True)
+        if low == high
+    ]
+    if constant:
+        some = "columns are" if len(constant) > 1 else "column is"
+        warn(f"{len(constant)} {some} constant and say nothing: {_listing(constant)}")
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from untwine.plot.images import (
 )
 from untwine.registry import metrics as metric_registry
 from untwine.registry import models
+from untwine.report.columns import ColumnChange, column_changes, column_errors
 from untwine.runs.cards import spec_rows
 from untwine.runs.describe import data_label, train_command
 from untwine.runs.directory import TrainedRun, open_run
@@ -54,7 +55,8 @@ class LatentRow:
     """One latent in the report, with its traversal."""
 
     latent: LatentDescription
-    picture: str
+    picture: str = ""
+    columns: Sequence[ColumnChange] = ()  # of a table
 
 
 @dataclass(frozen=True)
@@ -130,11 +132,13 @@ def write_report(
         record=trained.record,
         n_examples=len(representation.index),
         scores=scores,
-        latents=latent_rows(trained, latents) if is_image else [],
+        latents=latent_rows(trained, latents),
+        column_errors=[] if is_image else column_errors(trained),
         n_sample=len(statistics.codes),
         information=[(one.number, shares[one.number].tolist()) for one in latents if names],
         factors=names,
         reconstructions=reconstructions(trained) if is_image else None,
+        reconstructed=example_names(trained) if is_image else "",
         samples=samples(trained) if is_image else None,
         curves=loss_curves(trained),
         held_out=trained.validation is not None,
@@ -162,7 +166,10 @@ def score_rows(scores: Scores) -> list[ScoreRow]:
 
 
 def latent_rows(trained: TrainedRun, latents: Sequence[LatentDescription]) -> list[LatentRow]:
-    """The latents with traversals of one image."""
+    """The latents with traversals of one example."""
+    if len(trained.data.shape) != 3:
+        changes = column_changes(trained, PICTURE_SEED)
+        return [LatentRow(one, columns=changes[one.number]) for one in latents]
     model, examples = random_examples(trained.model, trained.data, 1, PICTURE_SEED)
     images = traversal_images(model, examples[0])
     return [LatentRow(one, _grid_url(images[one.number][None])) for one in latents]
@@ -172,6 +179,13 @@ def reconstructions(trained: TrainedRun) -> str:
     """A picture of images above their reconstructions."""
     pair = random_examples(trained.model, trained.data, N_RECONSTRUCTIONS, PICTURE_SEED)
     return _grid_url(reconstruction_images(*pair))
+
+
+def example_names(trained: TrainedRun) -> str:
+    """What the examples of `reconstructions` are called; empty if they have no names."""
+    data = trained.data
+    index = data.sample_indices(N_RECONSTRUCTIONS, np.random.default_rng(PICTURE_SEED))
+    return ", ".join(map(data.example_name, index)) if data.example_names else ""
 
 
 def samples(trained: TrainedRun) -> str:

@@ -6,11 +6,13 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
+from untwine.data.dataset import Dataset
 from untwine.data.opening import FILE_PARAMETERS
 from untwine.errors import UntwineError
-from untwine.registry import Choice, datasets, metrics, models
+from untwine.records import is_image
+from untwine.registry import Choice, datasets, likelihoods, metrics, models
 from untwine.runs.directory import describe_progress, list_runs, read_scores, read_spec, value_name
 from untwine.runs.names import OWN_DATA, data_label, place_run
 from untwine.runs.received import named_files
@@ -37,6 +39,26 @@ def train_command(spec: Run) -> str:
     for plugin in spec.plugins:
         words += ["--plugin", plugin.name] if plugin.name.endswith(".py") else []
     return shlex.join(words)
+
+
+def training_notes(spec: Run, data: Dataset, *, chosen: bool) -> list[str]:
+    """What to tell about a training on one's own data before it starts.
+
+    Args:
+        spec: the run.
+        data: its data.
+        chosen: whether the user has named the likelihood.
+    """
+    notes: list[str] = []
+    if spec.data.name in OWN_DATA and not chosen:
+        like = likelihoods.expression(spec.likelihood)
+        others = "logistic256 or gaussian(variance=0.02)" if is_image(data.shape) else "laplace"
+        kind = "images" if is_image(data.shape) else "vectors"
+        notes.append(f"likelihood: {like}, the default for {kind}; --likelihood takes {others} too")
+    tops = {PurePath(name).parts[0] for name in data.example_names if len(PurePath(name).parts) > 1}
+    if spec.data.name == "folder" and data.factors is None and len(tops) > 1:
+        notes.append(f"{len(tops)} sub-folders; --set folder.labels=folders makes them labels")
+    return notes
 
 
 def same_on_other_files(spec: Run, out: str | Path) -> list[str]:

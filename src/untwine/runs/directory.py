@@ -26,6 +26,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
 from untwine.data.opening import FILE_PARAMETERS
 from untwine.errors import DamagedFile, DataError, RunError
@@ -104,7 +105,7 @@ class TrainedRun:
     @cached_property
     def data(self) -> Dataset:
         """The data that the run was trained on, or what was named in its place."""
-        data, shape = self.open_data(), self.model.sizes.shape
+        data, shape = as_dataset(self.open_data(), like=self.model.columns), self.model.sizes.shape
         if data.shape != shape:
             raise DataError(
                 f"examples of {data.name or 'this data'} have the shape {tuple(data.shape)}; the "
@@ -227,11 +228,11 @@ def open_run(
     if spec.hash != record["hash"]:
         raise RunError(f"{path / 'run.json'} was changed after the run had finished; put it back")
     history = read_history(path, record)
-    open_data = data_opener(path, spec, data, trust)
     weights = path / "model.safetensors"
     remedy = f"delete {path / 'done.json'} and start the run again"
-    card = run_card(weights, spec, record, open_data)
+    card = run_card(weights, spec, record, data_opener(path, spec, data, trust))
     model = load_from_card(card, weights, record["weights"], remedy)
+    open_data = data_opener(path, spec, data, trust, card.shape)
     return TrainedRun(path, spec, model, open_data, history, record, data)
 
 
@@ -259,7 +260,11 @@ def load(place: str | Path) -> VAE:
 
 
 def data_opener(
-    path: Path, spec: Run, data: str | Dataset | None, trust: bool
+    path: Path,
+    spec: Run,
+    data: str | Dataset | None,
+    trust: bool,
+    shape: tuple[int, ...] = (),
 ) -> Callable[[], Dataset]:
     """A function that opens the data of a run, or what was named in its place."""
     if isinstance(data, Dataset):
@@ -267,7 +272,7 @@ def data_opener(
 
     def open_data() -> Dataset:
         try:
-            return load_data(path, spec.data, place=data or "", trust=trust)
+            return load_data(path, spec.data, place=data or "", trust=trust, shape=shape)
         except DataError as error:
             hint = "" if data else "; if the data is elsewhere, name it with --data PLACE"
             raise DataError(f"{error}{hint}") from None

@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
-from untwine.data.opening import open_like
+from untwine.data.opening import open_as
 from untwine.errors import DataError, RunError, UntwineError
-from untwine.registry import Choice, datasets
+from untwine.registry import datasets
 from untwine.runs.cards import load_model
 from untwine.runs.directory import list_runs, open_run, read_spec
 from untwine.runs.hub import is_hub_address, load_from_hub
@@ -64,7 +65,9 @@ def open_trained(name: str, out: str | Path = "runs", data: str | None = None) -
     folder, on_hub = Path(name).expanduser(), is_hub_address(name)
     if on_hub or os.path.lexists(folder / "model.json"):
         model = load_from_hub(name) if on_hub else load_model(folder)
-        return TrainedModel(model, lambda: _data_of_model(folder, model, data))
+        return TrainedModel(
+            model, lambda: as_dataset(_data_of_model(folder, model, data), like=model.columns)
+        )
     trained = open_run(find_run(name, out), data=data)
     return TrainedModel(trained.model, lambda: trained.data)
 
@@ -75,12 +78,10 @@ def _data_of_model(folder: Path, model: VAE, place: str | None) -> Dataset:
     A model folder is never marked as one's own, so that it opens no file and downloads nothing.
     """
     assert model.card, "a loaded model has a card"
+    if place:
+        return open_as(model.card.data, place, model.card.shape)
     if model.card.data:
         entry, params = datasets.parse(model.card.data)
-        if place:
-            return open_like(Choice(entry.name, params), place)
         if "path" not in entry.parameters:
             return load_data(folder, datasets.choose(entry.name, **params))
-    if place is None:
-        raise DataError("a model folder holds no data; name a folder, a file or a dataset")
-    return open_like(Choice(""), place)
+    raise DataError("a model folder holds no data; name a folder, a file or a dataset")

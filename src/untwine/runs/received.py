@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from untwine.data.dataset import Dataset
@@ -15,7 +15,14 @@ from untwine.tools.trust import is_mine
 MAX_EXPRESSION = 1_000  # letters
 
 
-def load_data(run: Path, choice: Choice, *, place: str = "", trust: bool = False) -> Dataset:
+def load_data(
+    run: Path,
+    choice: Choice,
+    *,
+    place: str = "",
+    trust: bool = False,
+    shape: Sequence[int] = (),
+) -> Dataset:
     """The data that a run names.
 
     A run that is not marked as one's own opens no file outside its directory and the cache, and
@@ -26,9 +33,10 @@ def load_data(run: Path, choice: Choice, *, place: str = "", trust: bool = False
         choice: the data in its run.json.
         place: where the user says that the data is, or other data.
         trust: whether the user trusts the run.
+        shape: of the model's examples, if known.
     """
     if place:
-        return open_like(choice, place)
+        return open_like(choice, place, shape)
     if is_mine(run / "run.json"):
         return load_dataset(choice)
     named = list(named_files(choice))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
+from untwine.data.opening import open_as
 from untwine.distributions import Gaussian
 from untwine.errors import IncompatibleError, ParameterError
 from untwine.latents import code_layout
@@ -28,7 +31,7 @@ Columns = dict[str, NDArray[np.floating]]
 
 
 def codes(
-    model: VAE, data: Dataset, *, draws: int = 16, seed: int = 0, quiet: bool = True
+    model: VAE, data: Any, *, draws: int = 16, seed: int = 0, quiet: bool = True
 ) -> DataFrame:
     """A table with a row per example, in the order of the data.
 
@@ -39,7 +42,8 @@ def codes(
 
     Args:
         model: a trained model.
-        data: what to encode.
+        data: what to encode: a dataset or anything that `as_dataset` takes. A folder or file is
+            read as the training data was, and tables are standardised by the model's numbers.
         draws: samples from the posterior for the log-likelihood; 0 leaves it out.
         seed: of these samples.
         quiet: hide the progress bar.
@@ -54,6 +58,9 @@ def codes(
 
     if draws < 0:
         raise ParameterError(f"draws must be at least 0, not {draws}")
+    if isinstance(data, str | Path):
+        data = open_as(model.card.data if model.card else "", str(data), model.sizes.shape)
+    data = as_dataset(data, like=model.columns)
     measure = _measure_of(bool(code_layout(model).shared), draws)
     parts: list[Columns] = []
     with progress(len(data), "encoding", quiet=quiet) as show:
@@ -68,7 +75,7 @@ def codes(
 
 
 def outliers(
-    model: VAE, data: Dataset, *, draws: int = 16, seed: int = 0, quiet: bool = True
+    model: VAE, data: Any, *, draws: int = 16, seed: int = 0, quiet: bool = True
 ) -> DataFrame:
     """The table of `codes`, the least likely example first.
 
