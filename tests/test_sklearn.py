@@ -66,6 +66,19 @@ def test_mixed_columns():
     assert make_pipeline(columns, small()).fit_transform(table).shape == (60, 2)
 
 
+def test_codes_of_some_columns_beside_others():
+    rng = np.random.default_rng(0)
+    numbers = {"a": rng.normal(size=60), "b": rng.normal(size=60)}
+    table = pd.DataFrame({**numbers, "c": rng.choice(["x", "y"], 60)})
+    words = OneHotEncoder(sparse_output=False)
+    columns = make_column_transformer((small(), ["a", "b"]), (words, ["c"]))
+    frame = columns.set_output(transform="pandas").fit_transform(table)
+    assert list(frame.columns) == [
+        *("vaetransformer__vaetransformer0", "vaetransformer__vaetransformer1"),
+        *("onehotencoder__c_x", "onehotencoder__c_y"),
+    ]
+
+
 def test_flat_images_take_convolutions_and_come_back_flat(digits):
     images = digits[0]
     transformer = small("jigsaw", shape=(1, 8, 8), network="mlp").fit(images)
