@@ -179,6 +179,7 @@ class Objective:
             trial.set_user_attr("runs", [*(done.name for done in paths), path.name])
             look = partial_look(self, trial, spec) if self.tuning.seeds == 1 else None
             paths.append(self.train(spec, look))
+            trial.set_user_attr("runs", [done.name for done in paths])
             if len(paths) < self.tuning.seeds and len(paths) > self.tuning.by.compares_runs:
                 self.report(trial, len(paths), self.score(paths))
         return self.score(paths)
