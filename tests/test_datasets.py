@@ -1,8 +1,6 @@
 """Contracts over all datasets, and your own files."""
 
-import json
-import math
-import typing
+from functools import partial
 from urllib.error import URLError
 
 import numpy as np
@@ -12,12 +10,12 @@ from PIL import Image
 
 import untwine
 from untwine.data.dataset import Bits, Factors, Pixels, Shuffle
-from untwine.data.files import File, cache_directory
+from untwine.data.files import cache_directory
 from untwine.data.opening import load_dataset
 from untwine.errors import DataError, ParameterError
 from untwine.registry import datasets
 from untwine.spec import Settings, plan, resolve_model
-from untwine.tools.compute import seeded
+from untwine.testing.datasets import DATASET_CHECKS
 
 CPU = torch.device("cpu")
 CACHE = cache_directory()  # with the files that this machine has
@@ -141,161 +139,10 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "cache"))
 
 
-def take(data, index, seed=0):
-    """Examples with what is random in them fixed."""
-    with seeded(seed):
-        return data.take(index)
-
-
-def some(data, n=20):
-    """Positions from all over the data."""
-    return np.unique(np.linspace(0, len(data) - 1, n).astype(int))
-
-
 @every_dataset
-def test_examples_have_the_declared_shape_and_range(name, example):
-    data = example(name)
-    x = data.take([0, len(data) - 1])
-    assert x.shape == (2, *data.shape) and x.dtype == torch.float32
-    assert x.isfinite().all()
-    if data.in_unit_interval:
-        assert 0 <= x.min() and x.max() <= 1
-
-
-@every_dataset
-def test_images_have_their_channels_first(name, example):
-    shape = example(name).shape
-    assert isinstance(shape, torch.Size)
-    assert len(shape) == 1 or (len(shape) == 3 and shape[0] <= 4 < min(shape[1:]))
-
-
-@every_dataset
-def test_no_examples_can_be_taken(name, example):
-    data = example(name)
-    x = data.take(np.zeros(0, dtype=np.int64))
-    assert x.shape == (0, *data.shape) and x.dtype == torch.float32
-
-
-@every_dataset
-def test_images_differ_and_are_not_empty(name, example):
-    data = example(name)
-    x = take(data, some(data)).flatten(1)
-    assert (x.std(0) > 0).any() and (x.std(1) > 0).any()
-
-
-@every_dataset
-def test_factor_sizes_and_length_agree(name, example):
-    data = example(name)
-    if data.factors is None:
-        return
-    levels = data.factors.levels_at(some(data, 1000))
-    assert (levels >= 0).all() and (levels < np.array(data.factors.sizes)).all()
-    assert len(data.factors.names) == len(data.factors.sizes) == levels.shape[1]
-    assert len(set(data.factors.names)) == levels.shape[1]
-    if data.factors.table is None:
-        assert math.prod(data.factors.sizes) == len(data)
-    else:
-        assert len(data.factors.table) == len(data)
-
-
-@every_dataset
-def test_images_and_factors_agree_under_permutation(name, example):
-    data = example(name)
-    index = some(data)
-    order = np.random.default_rng(0).permutation(len(index))
-    x = take(data, index)
-    if torch.equal(x, take(data, index, seed=1)):
-        assert torch.equal(x[order], take(data, index[order]))
-    else:
-        assert_expected_images_agree(data, index[order[0]], index[order[-1]])
-    if data.factors is not None:
-        assert (data.factors.levels_at(index)[order] == data.factors.levels_at(index[order])).all()
-
-
-def assert_expected_images_agree(data, first, second):
-    """What is random in an image averages out: an example is more like itself than another."""
-    n = 400
-    mixed = take(data, [first, second] * n, seed=1).unflatten(0, (n, 2)).mean(0)
-    again = take(data, [second] * n + [first] * n, seed=2).unflatten(0, (2, n)).mean(1)
-    assert (mixed - again.flip(0)).norm() < 0.5 * (mixed - again).norm()
-
-
-@every_dataset
-def test_a_seed_fixes_the_draw(name, example):
-    data = example(name)
-    first, second = (data.sample_indices(20, np.random.default_rng(3)) for _ in range(2))
-    assert (first == second).all() and (first >= 0).all() and (first < len(data)).all()
-    assert torch.equal(take(data, first), take(data, second))
-
-
-@every_dataset
-def test_a_batch_is_a_function_of_seed_and_step(name, example):
-    data = example(name)
-    order = data.batches(4, 3, CPU)
-    first = [order.at(step) for step in range(3)]
-    for step in (2, 0):
-        assert first[step].shape == (4,)
-        assert 0 <= first[step].min() and first[step].max() < len(data)
-        assert torch.equal(data.batches(4, 3, CPU).at(step), first[step])
-    given = data.batch(first[0], torch.zeros((), dtype=torch.long))
-    assert given.x.shape == (4, *data.shape)
-    assert (given.group is None) == (data.groups is None)
-
-
-@every_dataset
-def test_moving_it_to_where_it_is_changes_nothing(name, example):
-    data = example(name)
-    assert torch.equal(take(data, some(data)), take(data.to(CPU), some(data)))
-
-
-@every_dataset
-def test_splits_are_disjoint_and_make_up_the_whole(name, example):
-    entry = datasets[name]
-    key = next((key for key in ("split", "part") if key in entry.parameters), None)
-    if key is None:
-        return
-    train, test = (example(name, **{key: value}) for value in ("train", "test"))
-    assert len(train) and len(test) and train.shape == test.shape
-    assert not contents(train) & contents(test)
-    if "all" in typing.get_args(entry.parameters[key].type):
-        assert len(train) + len(test) <= len(example(name, **{key: "all"}))
-
-
-def contents(data):
-    return {x.numpy().tobytes() for x in take(data, some(data, 500))}
-
-
-@every_dataset
-def test_declaration_is_complete(name):
-    entry = datasets[name]
-    assert entry.paper in entry.description and entry.title
-    for p in entry.parameters.values():
-        assert p.check(p.default) == p.default and p.help
-    own = entry.paper == "your own data"
-    assert own or (entry.metadata["licence"].strip() and entry.url.startswith("http"))
-    assert "\n" not in entry.metadata.get("citation", "")
-
-
-@every_dataset
-def test_files_and_stand_ins_are_known(name):
-    facts = datasets[name].metadata
-    assert all(isinstance(file, File) and file.name for file in facts.get("files", ()))
-    standin = facts.get("standin")
-    assert standin is None or not datasets[standin].metadata.get("files")
-
-
-@every_dataset
-def test_choice_survives_json(name):
-    choice = datasets.choose(name)
-    assert datasets.from_json(json.loads(json.dumps(choice.to_json()))) == choice
-
-
-@every_dataset
-def test_a_model_trains_on_it(name, example):
-    data = example(name)
-    network = {"width": 4, "hidden": 8} if len(data.shape) == 3 else {"width": 4}
-    model = untwine.build("vae", data, **network)
-    assert untwine.fit(model, data, steps=2, batch=4, quiet=True)[-1]["step"] == 2
+@pytest.mark.parametrize("check", DATASET_CHECKS, ids=lambda check: check.__name__)
+def test_the_contract(name, check, example):
+    check(name, partial(example, name))
 
 
 def test_dsprites_file_gives_the_same_images_and_factors_as_the_regeneration(tmp_path):

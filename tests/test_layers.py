@@ -23,7 +23,7 @@ LAYERS = (
     *("parts", "vae", "latents", "optimisers", "state", "train", "estimators | renderers"),
     "models | metrics | datasets | networks | likelihoods",
     *("spec", "runs", "scoring", "catalogue", "study", "plot", "report"),
-    *("reproduce | explore | sklearn | tuning", "cli"),
+    *("reproduce | explore | sklearn | testing | tuning", "cli"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split(" | ")}
 ABOVE_ALL = {"__init__", "__main__"}

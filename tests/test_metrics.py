@@ -1,170 +1,42 @@
 """Contracts over all metrics, exact values, and agreement with the reference implementation."""
 
-import inspect
 import json
 import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import untwine
-from untwine.errors import DataError, IncompatibleError, ParameterError
+from untwine.errors import DataError, ParameterError
 from untwine.estimators.information import discretise, entropy, mutual_information
 from untwine.metrics import mig, reconstruction
 from untwine.registry import metrics
-from untwine.scoring.references import reference_codes
-from untwine.scoring.representation import CodeArrays, Representation
-from untwine.scoring.scores import compute, metric_needs, score, with_variants
+from untwine.scoring.scores import score
+from untwine.testing.metrics import METRIC_CHECKS, scores_a_model
 
-NAMES = list(metrics)
-TRANSFORMS = {
-    "permutation": lambda z: z[:, ::-1],
-    "sign": lambda z: z * np.where(np.arange(z.shape[1]) % 2, 1.0, -1.0),
-    "scale": lambda z: z * np.geomspace(0.5, 4.0, z.shape[1]),
-    "shift": lambda z: z + np.linspace(-2.0, 3.0, z.shape[1]),
-    "monotone": lambda z: np.tanh(z) + 0.1 * z**3,
-    "dead": lambda z: np.hstack([z, np.full((len(z), 2), 1.5)]),
-}
-ROW_NEEDS = {"codes", "factors", "test_codes", "test_factors", "unordered"}
-every_metric = pytest.mark.parametrize("name", NAMES)
-of_codes = pytest.mark.parametrize(
-    "name", [n for n in NAMES if {"codes", "factors"} <= set(metric_needs(metrics[n])) <= ROW_NEEDS]
-)
-of_rows = pytest.mark.parametrize(
-    "name",
-    [n for n in NAMES if set(metric_needs(metrics[n])) <= {*ROW_NEEDS, "sampled_codes"}],
-)
+every_metric = pytest.mark.parametrize("name", list(metrics))
 
 
 def grid(*sizes):
     return np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1).reshape(-1, len(sizes))
 
 
-def headline(name, subject):
-    return next(iter(compute(subject, metrics.choose(name)).values()))
-
-
-def binary_rows(kind="rotated", n=600):
-    """Rows whose factors have 2, 3 and 5 levels, so that every metric has something to say."""
-    factors = np.random.default_rng(0).integers((2, 3, 5), size=(n, 3))
-    return reference_codes(factors)[kind]
-
-
 @every_metric
-def test_signature_is_the_schema(name):
-    entry = metrics[name]
-    assert all(
-        hasattr(Representation, need) or hasattr(CodeArrays, need) for need in metric_needs(entry)
-    )
-    for p in entry.parameters.values():
-        assert p.check(p.default) == p.default and p.help
-    assert all(
-        p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-        for p in inspect.signature(entry.function).parameters.values()
-    )
-
-
-@every_metric
-def test_declaration_is_complete(name):
-    entry = metrics[name]
-    assert entry.paper in entry.description and entry.url
-    low, high = entry.metadata["range"]
-    assert isinstance(entry.metadata["higher_is_better"], bool)
-    assert high is None or low < high
-    assert set(entry.metadata["unchanged_by"]) <= set(TRANSFORMS)
-    assert "Blind spots:" in entry.description
-
-
-@every_metric
-def test_variants_have_names_of_their_own(name):
-    for label in with_variants(name):
-        choice = metrics.read(label)
-        assert metrics.label(choice) == label
-        assert metrics.from_json(json.loads(json.dumps(choice.to_json()))) == choice
+@pytest.mark.parametrize("check", METRIC_CHECKS, ids=lambda check: check.__name__)
+def test_the_contract(name, check):
+    check(name)
 
 
 @every_metric
 def test_scores_of_a_model_are_plain_floats_in_range_and_repeat(name, tiny):
-    entry = metrics[name]
-    model = untwine.build("vae", tiny, network="mlp")
-    if entry.metadata.get("slow") or "several_codes" in metric_needs(entry):
-        pytest.skip("takes minutes, or more than one model")
-    try:
-        first, second = (
-            compute(Representation(model, tiny, n_examples=300), metrics.choose(name))
-            for _ in range(2)
-        )
-    except IncompatibleError as error:
-        assert str(error)  # a plain VAE has no clusters and no shared latents
-        return
-    assert first == second
-    assert all(type(value) is float and math.isfinite(value) for value in first.values())
-    low, high = entry.metadata["range"]
-    value = next(iter(first.values()))
-    assert low - 1e-9 <= value <= (math.inf if high is None else high + 1e-9)
+    scores_a_model(name, tiny)
 
 
-@of_codes
-def test_perfect_codes_beat_noise(name):
-    perfect, noise = (headline(name, binary_rows(kind)) for kind in ("perfect", "random"))
-    assert perfect > noise if metrics[name].metadata["higher_is_better"] else perfect < noise
-
-
-@of_rows
-@pytest.mark.parametrize("change", TRANSFORMS)
-def test_what_a_metric_promises_not_to_see_it_does_not_see(name, change):
-    if change not in metrics[name].metadata["unchanged_by"]:
-        pytest.skip(f"{name} does not promise it")
-    rows = binary_rows()
-    changed = CodeArrays(np.ascontiguousarray(TRANSFORMS[change](rows.codes)), rows.factors)
-    assert headline(name, changed) == pytest.approx(headline(name, rows), abs=5e-3)
-
-
-@of_codes
-@pytest.mark.parametrize(
-    ("codes", "factors", "sentence"),
-    [
-        (np.zeros((5, 2)), np.zeros((4, 1), int), "the same N"),
-        (np.zeros(5), np.zeros((5, 1), int), "the same N"),
-        (np.full((50, 2), np.nan), np.arange(50)[:, None] % 2, "NaN"),
-        (np.zeros((1, 2)), np.zeros((1, 1), int), "at least 2"),
-        (np.zeros((50, 2)), np.zeros((50, 1), int), "more than one level"),
-        (np.zeros((4, 2)), np.array([[0.5], [1], [2], [3]]), "whole numbers"),
-        (np.array([["a"]] * 4), np.arange(4), "real numbers"),
-        (np.ones((4, 1), complex), np.arange(4), "real numbers"),
-    ],
-)
-def test_bad_input_is_refused_in_a_sentence(name, codes, factors, sentence):
-    with pytest.raises(DataError, match=sentence):
-        metrics[name].function(codes, factors)
-
-
-@of_codes
-@pytest.mark.parametrize("kind", ["one latent", "one factor", "dead latents", "few rows"])
-def test_odd_shapes_score_or_are_refused_in_a_sentence(name, kind):
-    rows = binary_rows()
-    odd = {
-        "one latent": CodeArrays(rows.codes[:, :1], rows.factors),
-        "one factor": CodeArrays(rows.codes, rows.factors[:, :1]),
-        "dead latents": CodeArrays(np.zeros_like(rows.codes), rows.factors),
-        "few rows": CodeArrays(rows.codes[:12], rows.factors[:12]),
-    }[kind]
-    try:
-        values = compute(odd, metrics.choose(name))
-    except DataError as error:
-        assert len(str(error)) > 20
-        return
-    assert all(math.isfinite(value) for value in values.values())
-
-
-@of_codes
-def test_torch_tensors_and_arrays_score_alike(name):
-    rows = binary_rows()
-    tensors = CodeArrays(torch.from_numpy(rows.codes), torch.from_numpy(rows.factors))
-    assert compute(tensors, metrics.choose(name)) == compute(rows, metrics.choose(name))
+@every_metric
+def test_the_paper_has_an_address(name):
+    assert metrics[name].url
 
 
 def test_bins_are_closed_on_the_left_and_the_maximum_joins_the_last():
