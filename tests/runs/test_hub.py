@@ -305,6 +305,16 @@ def test_what_was_changed_on_the_way_is_refused(run, server, tmp_path):
         untwine.load("hf://ada/sprites")
 
 
+def test_the_check_of_a_cache_reads_downloaded_models(run, server, tmp_path):
+    untwine.load(str(untwine.push(run.path, "ada/sprites")))
+    assert call("check", tmp_path / "cache").exit_code == 0
+    (weights,) = (tmp_path / "cache" / "hub").glob("*/*/model.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\0")
+    done = call("check", tmp_path / "cache")
+    assert done.exit_code == 1 and "checksum differs" in done.output
+    assert call("check", run.model.save(tmp_path / "model")).exit_code == 0
+
+
 def test_a_file_that_is_too_large_is_not_downloaded(run, server, monkeypatch):
     untwine.push(run.path, "ada/sprites")
     monkeypatch.setitem(hub.MAX_BYTES, "model.safetensors", 1000)

@@ -13,7 +13,7 @@ Places = Annotated[
 
 
 def check(paths: Places) -> None:
-    """Verify every file of runs, studies or a cache, and say what mends a damaged one.
+    """Verify every file of runs, studies, models or a cache, and say what mends a damaged one.
 
     Reads everything; changes nothing. The exit code is 1 if a file is damaged.
 

@@ -56,6 +56,10 @@ class HubAddress:
         return f"{SCHEME}{self.repository}" + (f"@{self.revision}" if self.revision else "")
 
 
+HUB_FOLDERS = "hub/*/*"
+"""Folders of downloaded models below the cache."""
+
+
 def is_hub_address(place: object) -> bool:
     return str(place).startswith(SCHEME)
 

@@ -1,4 +1,4 @@
-"""Check the files of runs, studies and caches: what is whole, what is damaged, what mends it."""
+"""Check the files of runs, studies, models and caches: what is damaged, and what mends it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from untwine.data.files import CHECKSUM, INDEX, MAX_INDEX_BYTES, read_arrays
 from untwine.errors import DataError, RunError, UntwineError
+from untwine.runs.cards import load_model
 from untwine.runs.directory import (
     DONE,
     RUN,
@@ -22,6 +23,7 @@ from untwine.runs.directory import (
     read_record,
     read_scores,
 )
+from untwine.runs.hub import HUB_FOLDERS
 from untwine.runs.states import list_states, read_state
 from untwine.study.folder import FAILED, MAX_STUDY_BYTES, STUDY, list_folders, read_imported
 from untwine.study.stored_codes import read_codes
@@ -43,11 +45,13 @@ class Finding(NamedTuple):
 
 
 def check_files(path: Path) -> Iterator[Finding]:
-    """Read and verify every file of a run, of a study, of a directory of either, or of a cache."""
+    """Read and verify every file of a run, a study, a directory of either, a model or a cache."""
     if os.path.lexists(path / "run.json"):
         yield from check_run(path)
     elif os.path.lexists(path / "study.json"):
         yield from check_study(path)
+    elif os.path.lexists(path / "model.json"):
+        yield _check(path, lambda: load_model(path))
     elif os.path.lexists(path / "arrays.json"):
         yield from _check_arrays(path)
     elif runs := list_runs(path):
@@ -56,10 +60,14 @@ def check_files(path: Path) -> Iterator[Finding]:
     elif studies := list_folders(path):
         for study in studies:
             yield from check_study(study)
-    elif (path / "checksums").is_dir() or any(path.glob("*/arrays.json")):
+    elif any((path / name).is_dir() for name in ("checksums", "hub")) or any(
+        path.glob("*/arrays.json")
+    ):
         yield from check_cache(path)
     else:
-        raise DataError(f"there is no run, study or cache at {path}; name the directory of one")
+        raise DataError(
+            f"there is no run, study, model or cache at {path}; name the directory of one"
+        )
 
 
 def check_run(path: Path) -> Iterator[Finding]:
@@ -92,9 +100,11 @@ def check_study(path: Path) -> Iterator[Finding]:
 
 
 def check_cache(path: Path) -> Iterator[Finding]:
-    """Verify the decoded datasets and the remembered checksums in a cache."""
+    """Verify the decoded datasets, the models and the remembered checksums in a cache."""
     for file in sorted(path.glob("*/arrays.json")):
         yield from _check_arrays(file.parent)
+    for model in sorted(path.glob(HUB_FOLDERS)):
+        yield _check(model, lambda model=model: load_model(model, remedy="delete the folder"))
     for note in sorted((path / "checksums").glob("*.json")):
         shape = INDEX if note.name.startswith("folder-") else CHECKSUM
         yield _check_json(note, shape, max_bytes=MAX_INDEX_BYTES)
