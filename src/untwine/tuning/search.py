@@ -185,13 +185,12 @@ class Objective:
         return self.score(paths)
 
     def train(self, spec: Run, look: Callable[[VAE, int], None] | None) -> Path:
-        every = max(1, -(-spec.steps // LOOKS))
         on_checkpoint = look if self.prune else None
         return train(
             spec,
             self.tuning.out,
             quiet=True,
-            checkpoint_every=every,
+            checkpoint_every=steps_between_looks(spec),
             on_checkpoint=on_checkpoint,
             **self.options,
         )
@@ -241,8 +240,8 @@ def partial_look(objective: Objective, trial: Trial, spec: Run) -> Callable[[VAE
     data = load_dataset(spec.data)
 
     def look(model: VAE, step: int) -> None:
-        part = LOOKS * step // spec.steps
-        if part < 1 or step >= spec.steps:
+        part, rest = divmod(step, steps_between_looks(spec))
+        if rest:  # a checkpoint because the user interrupts
             return
         unfinished = TrainedRun(Path(), spec, model, lambda: data, History(), {})
         device = str(next(model.parameters()).device)
@@ -251,6 +250,10 @@ def partial_look(objective: Objective, trial: Trial, spec: Run) -> Callable[[VAE
         objective.report(trial, part, goal.pick(compute(subject, goal.choice)))
 
     return look
+
+
+def steps_between_looks(spec: Run) -> int:
+    return max(1, -(-spec.steps // LOOKS))
 
 
 def _run_trials(study: Study, objective: Objective, trials: int, quiet: bool) -> None:
