@@ -99,6 +99,25 @@ def test_the_history_has_a_panel_per_term(trained):
         untwine.plot.history([])
 
 
+def test_the_history_is_smoothed_inside_its_axes_beside_validation():
+    noise = np.random.default_rng(0).standard_normal(200)
+    rows = [
+        {"step": 10 * k, "loss": 1000.0 / (k + 1) + noise[k], "validation_loss": 50.0 + noise[-k]}
+        for k in range(200)
+    ]
+    figure = untwine.plot.history(rows)
+    (axis,) = [axis for axis in figure.axes if axis.get_visible()]
+    assert axis.get_title(loc="left") == "loss, from step 200" and len(axis.lines) == 4
+    figure.draw_without_rendering()
+    (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
+    for line in axis.lines:
+        x, y = line.get_data()
+        assert left <= x.min() and x.max() <= right and low < y.min() and y.max() < high
+    raw, smoothed = axis.lines[0].get_ydata(), axis.lines[1].get_ydata()
+    assert np.abs(np.diff(smoothed)).mean() < np.abs(np.diff(raw)).mean() / 2
+    assert [text.get_text() for text in figure.legends[0].texts] == ["training", "validation"]
+
+
 def test_scores_stand_beside_their_references():
     references = {"perfect": {"mig": 1.0}, "random": {"mig": 0.01}}
     scores = Scores({"mig": Score({"mig": 0.4}, references), "elbo": Score({"elbo": -90.0})})

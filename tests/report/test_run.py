@@ -10,7 +10,10 @@ import pytest
 
 import untwine
 from untwine.report.columns import column_changes, column_errors
+from untwine.report.findings import what_was_learned
 from untwine.runs.describe import train_command
+from untwine.scoring.latents import LatentDescription
+from untwine.scoring.scores import Score, Scores
 from untwine.spec import plan
 
 
@@ -31,7 +34,7 @@ class Balanced(HTMLParser):
         self.open = []
 
     def handle_starttag(self, tag, attributes):
-        if tag not in {"meta", "img", "br", "link"}:
+        if tag not in {"meta", "img", "br", "link", "input"}:
             self.open.append(tag)
 
     def handle_endtag(self, tag):
@@ -54,6 +57,8 @@ def test_the_page_is_well_formed(page):
     [
         "β-TCVAE on sprites",
         "Mutual information gap",
+        "What was learned",
+        "No latent is active",
         "What each latent does",
         "Reconstructions",
         "Samples",
@@ -108,6 +113,8 @@ def test_your_own_data_is_called_by_its_file(tmp_path):
     page = untwine.write_report(untwine.run(spec, tmp_path / "runs", quiet=True), n_examples=20)
     text = page.read_text("utf-8")
     assert "VAE on mine.npy" in text and "per number, lower is better" in text
+    assert str(tmp_path) not in text and "untwine train vae mine.npy" in text
+    assert "no factors" in text and "1 threads" not in text
 
 
 def test_the_report_of_a_table_has_lines_and_errors_per_column(tmp_path):
@@ -138,3 +145,39 @@ def test_vectors_without_names_have_numbered_columns(tmp_path):
     )
     page = untwine.write_report(trained.path, metrics=["elbo"]).read_text("utf-8")
     assert "column 50" in page and "10 more columns" in page
+
+
+def describe(nats, shares, names):
+    return [
+        LatentDescription(d, "z", value, True, "", 0.0) for d, value in enumerate(nats)
+    ], np.array(shares).reshape(len(nats), len(names))
+
+
+def test_what_was_learned_is_said_in_words():
+    names = ("hue", "size", "turn", "shape")
+    latents, shares = describe(
+        [2.0, 1.0, 0.01], [[0.9, 0.0, 0.0, 0.4], [0.4, 0.2, 0.0, 0.0], [0, 0, 0.9, 0]], names
+    )
+    bound = Scores({"log-likelihood": Score({"log_likelihood": -9.0, "effective_draws": 3.0})})
+    said = what_was_learned(latents, shares, names, [], bound)
+    assert said == [
+        "It knows 2 of 4 factors: hue (90 % in z0) and shape (40 % in z0).",
+        "It knows in part: size (20 % in z1).",
+        "It does not know: turn.",
+        "2 of 3 latents are active, 1 is not.",
+        "z0 mixes hue and shape.",
+        "Hue is spread over z0 and z1.",
+        "Log-likelihood by importance sampling is unreliable: 3.0 effective draws, fewer than 10.",
+    ]
+    collapsed, shares = describe([0.0, 0.01], np.zeros((2, 4)), names)
+    (said,) = what_was_learned(collapsed, shares, names, [], Scores())
+    assert "collapsed" in said
+
+
+def test_a_validation_loss_that_rises_is_named():
+    latents, shares = describe([1.0], [], ())
+    falling = [{"step": 10 * k, "validation_loss": 100.0 - k} for k in range(30)]
+    rising = [*falling, *({"step": 300 + k, "validation_loss": 71.0 + k} for k in range(20))]
+    assert "did not rise" in what_was_learned(latents, shares, (), falling, Scores())[-1]
+    said = what_was_learned(latents, shares, (), rising, Scores())[-1]
+    assert "lowest at step 290 (71)" in said and "overfits" in said

@@ -20,6 +20,7 @@ from untwine.data.files import (
 from untwine.data.opening import load_dataset, resolve_dataset
 from untwine.errors import DataError, RunError, UntwineError
 from untwine.registry import Choice, Entry, datasets
+from untwine.runs.describe import strip_folders
 from untwine.spec import Settings
 from untwine.tools.files import write_bytes
 
@@ -212,17 +213,8 @@ def preview(data: str, settings: Iterable[str] = (), out: Path | None = None) ->
     from untwine.catalogue.sheets import contact_sheet
 
     choice = choose_dataset(data, settings)
-    content = contact_sheet(load_dataset(choice), _title(data))
+    content = contact_sheet(load_dataset(choice), strip_folders(data))
     path = out or Path(f"{Path(str(choice.params.get('path') or '')).stem or choice.name}.png")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, content)
     return path
-
-
-def _title(data: str) -> str:
-    """The expression without the folders in front of file names.
-
-    >>> _title("mnist-01(of=mnist(path=/a/b/c), zeros=0.2)")
-    'mnist-01(of=mnist(path=c), zeros=0.2)'
-    """
-    return re.sub(r"[^=,()]*/(?=[^/])", "", data)

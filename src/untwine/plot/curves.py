@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from untwine.errors import DataError
 from untwine.runs.directory import TrainedRun, value_name
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 REFERENCES = {"random": "#c8ccd4", "rotated": "#8b93a1", "perfect": INK}
 COLOUR = "#3b7dd8"
+TRAINING, HELD_OUT, PREFIX = "training", "validation", "validation_"
+LINE_COLOURS = {TRAINING: COLOUR, HELD_OUT: "#d9742b"}
+MIN_ROWS_TO_SMOOTH = 40
+STEEP = 4  # how many times the range of the rest a start must have to be left out
+Numbers = NDArray[np.float64]
 
 
 @styled
@@ -30,34 +36,71 @@ def history(training: TrainedRun | Sequence[Mapping[str, float]]) -> Figure:
     rows = training.shown_history() if isinstance(training, TrainedRun) else list(training)
     if not rows:
         raise DataError("the history has no rows; train for at least one step")
-    lines = {name: [row[name] for row in rows] for name in rows[0] if name != "step"}
-    return line_panels([row["step"] for row in rows], lines)
+    terms: dict[str, dict[str, list[float]]] = {}
+    for name in rows[0]:
+        if name != "step":
+            kind, term = (HELD_OUT, name.removeprefix(PREFIX)) if PREFIX in name else ("", name)
+            terms.setdefault(term, {})[kind or TRAINING] = [row[name] for row in rows]
+    return term_panels(np.array([row["step"] for row in rows]), terms)
 
 
-def line_panels(x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> Figure:
-    """One small chart per line, side by side, against steps."""
-    figure, axes = panels(len(lines), width=2.9, height=2.1, most=4)
-    for axis, (name, y) in zip(axes, lines.items(), strict=True):
-        axis.plot(x, y, color=COLOUR, linewidth=1.4)
-        axis.set_title(name.replace("_", " "), loc="left")
-        axis.margins(x=0.01)
-        axis.set_ylim(*_axis_limits(y))
+def term_panels(steps: Numbers, terms: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """A small chart per term, with a line for training and one for held-out examples."""
+    figure, axes = panels(len(terms), width=2.9, height=2.1, most=4)
+    lines: dict[str, Any] = {}
+    for axis, (name, kinds) in zip(axes, terms.items(), strict=True):
+        start = first_row([np.array(y) for y in kinds.values()])
+        for kind, y in kinds.items():
+            lines[kind] = _draw_line(axis, steps[start:], np.array(y)[start:], LINE_COLOURS[kind])
+        later = f", from step {_format_step(steps[start])}" if start else ""
+        axis.set_title(name.replace("_", " ") + later, loc="left")
+        axis.margins(x=0.01, y=0.08)
         axis.ticklabel_format(axis="y", useOffset=False)
         axis.xaxis.set_major_formatter(lambda step, _: _format_step(step))
+    if len(lines) > 1:
+        named = {"loc": "outside upper left", "ncols": 2, "frameon": False}
+        figure.legend(lines.values(), lines.keys(), **named)
     return figure
+
+
+def _draw_line(axis: Axes, x: Numbers, y: Numbers, colour: str) -> Any:
+    """A curve; a long one in the background, and smoothed in front of that."""
+    smoothed = smooth(y)
+    if len(y) != len(smoothed) or (smoothed != y).any():
+        axis.plot(x, y, color=colour, linewidth=0.8, alpha=0.3)
+    return axis.plot(x, smoothed, color=colour, linewidth=1.4)[0]
+
+
+def smooth(y: Numbers) -> Numbers:
+    """The mean of each value and its neighbours, about a twentieth of all; few stay as they are.
+
+    >>> smooth(np.array([1.0, 2.0, 4.0])).tolist()
+    [1.0, 2.0, 4.0]
+    """
+    reach = len(y) // MIN_ROWS_TO_SMOOTH
+    if not reach:
+        return y
+    sums = np.concatenate([[0.0], np.cumsum(y)])
+    at = np.arange(len(y))
+    wide = np.minimum(reach, np.minimum(at, len(y) - 1 - at))  # the same on both sides
+    return (sums[at + wide + 1] - sums[at - wide]) / (2 * wide + 1)
+
+
+def first_row(lines: Sequence[Numbers]) -> int:
+    """The first row to draw: a steep start, which would flatten all that follows, is left out.
+
+    >>> first_row([np.array([500.0] * 2 + [2.0, 1.0] * 20)]), first_row([np.arange(40.0)])
+    (4, 0)
+    """
+    tenth = len(lines[0]) // 10
+    whole = max(np.ptp(y) for y in lines)
+    rest = max(np.ptp(y[tenth:]) for y in lines)
+    return tenth if rest > 0 and whole > STEEP * rest else 0
 
 
 def _format_step(step: float) -> str:
     """Abbreviate a number of steps: 500, 2k."""
     return f"{step / 1000:g}k" if step >= 1000 else f"{step:g}"
-
-
-def _axis_limits(y: Sequence[float]) -> tuple[float, float]:
-    """The range of a curve; its first tenth, which may be steep, does not count at the top."""
-    settled = np.asarray(y)[len(y) // 10 :]
-    low, high = float(np.min(y)), float(np.max(settled))
-    margin = 0.08 * (high - low) or 1.0
-    return low - margin, high + margin
 
 
 @styled

@@ -20,8 +20,9 @@ from untwine.plot.images import (
 from untwine.registry import metrics as metric_registry
 from untwine.registry import models
 from untwine.report.columns import ColumnChange, column_changes, column_errors
+from untwine.report.findings import what_was_learned
 from untwine.runs.cards import spec_rows
-from untwine.runs.describe import data_label, train_command
+from untwine.runs.describe import data_label, strip_folders, train_command, without_folders
 from untwine.runs.directory import TrainedRun, open_run
 from untwine.scoring.latents import (
     LatentDescription,
@@ -44,8 +45,9 @@ from untwine.tools.figures import draw_svg, styled, themed
 from untwine.tools.files import write_bytes
 from untwine.tools.images import ImageArray, data_url, encode_png, image_grid
 from untwine.tools.pages import render
+from untwine.tools.terminal import format_duration
 
-N_RECONSTRUCTIONS = 16
+N_RECONSTRUCTIONS, ACROSS = 16, 8
 SAMPLE_ROWS, SAMPLE_COLUMNS = 4, 16
 PICTURE_SEED = 1
 
@@ -71,9 +73,9 @@ class ScoreRow:
     note: str  # why it cannot be relied on, if so
 
     def position(self, value: float) -> float:
-        """The position of a value between 0 and the perfect code's score, in percent."""
-        top = self.references["perfect"]
-        return 100 * min(1.0, max(0.0, value / top)) if top > 0 else 0.0
+        """The position of a value between the scores of noise and of the true factors, in %."""
+        low, top = self.references["random"], self.references["perfect"]
+        return 100 * min(1.0, max(0.0, (value - low) / (top - low))) if top != low else 0.0
 
 
 @renamed_keywords(n="n_examples")
@@ -107,7 +109,7 @@ def write_report(
     representation = represent_run(
         trained, n_examples=n_examples or stored_size, seed=seed, quiet=quiet
     )
-    scores = score_rows(
+    scores = (
         evaluate_representation(trained.path, representation, metrics, with_stored=metrics is None)
         if trained.has_own_data
         else score_metrics(representation, metrics, Settings({}))
@@ -120,30 +122,36 @@ def write_report(
     parts = code_layout(trained.model).parts
     latents = describe_latents(summarise_latents(statistics), parts, shares, names)
     is_image = len(trained.data.shape) == 3
+    spec = without_folders(trained.spec)  # the page is made to be shared
     html = render(
         "report.html",
         title=" + ".join(models[part.name].title for part in trained.spec.model),
         data=data_label(trained.spec),
-        other_data="" if trained.has_own_data else str(data),
+        other_data="" if trained.has_own_data else strip_folders(str(data)),
         unit="pixel" if is_image else "number",
         spec=trained.spec,
-        parameters=spec_rows(trained.spec),
-        command=train_command(trained.spec),
+        parameters=spec_rows(spec),
+        command=train_command(spec),
         record=trained.record,
+        duration=format_duration(trained.record["seconds"]),
+        learned=what_was_learned(latents, shares, names, trained.shown_history(), scores),
         n_examples=len(representation.index),
-        scores=scores,
+        scores=score_rows(scores),
         latents=latent_rows(trained, latents),
         column_errors=[] if is_image else column_errors(trained),
         n_sample=len(statistics.codes),
-        information=[(one.number, shares[one.number].tolist()) for one in latents if names],
+        information=[
+            (one.number, shares[one.number].tolist()) for one in shown_latents(latents) if names
+        ],
         factors=names,
+        n_inactive=len(latents) - len(shown_latents(latents)),
         reconstructions=reconstructions(trained) if is_image else None,
         reconstructed=example_names(trained) if is_image else "",
         samples=samples(trained) if is_image else None,
         curves=loss_curves(trained),
         held_out=trained.validation is not None,
         best_step=trained.history.best_step() if trained.spec.training.patience else None,
-        spec_json=json.dumps(trained.spec.to_json(), indent=2),
+        spec_json=json.dumps(spec.to_json(), indent=2),
     )
     file = trained.path / "report.html"
     write_bytes(file, html)
@@ -165,6 +173,11 @@ def score_rows(scores: Scores) -> list[ScoreRow]:
     return rows
 
 
+def shown_latents(latents: Sequence[LatentDescription]) -> Sequence[LatentDescription]:
+    """The active latents; all of them if none is active."""
+    return [one for one in latents if one.active] or latents
+
+
 def latent_rows(trained: TrainedRun, latents: Sequence[LatentDescription]) -> list[LatentRow]:
     """The latents with traversals of one example."""
     if len(trained.data.shape) != 3:
@@ -176,9 +189,11 @@ def latent_rows(trained: TrainedRun, latents: Sequence[LatentDescription]) -> li
 
 
 def reconstructions(trained: TrainedRun) -> str:
-    """A picture of images above their reconstructions."""
+    """A picture of rows of images, each above its reconstructions."""
     pair = random_examples(trained.model, trained.data, N_RECONSTRUCTIONS, PICTURE_SEED)
-    return _grid_url(reconstruction_images(*pair))
+    images = reconstruction_images(*pair)  # (2, N, channels, H, W)
+    rows = [images[:, k : k + ACROSS] for k in range(0, N_RECONSTRUCTIONS, ACROSS)]
+    return _grid_url(np.concatenate(rows))
 
 
 def example_names(trained: TrainedRun) -> str:

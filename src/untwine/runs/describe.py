@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,6 +23,21 @@ from untwine.tools.trust import is_mine
 
 FIRST_SCORES = ("elbo", "reconstruction", "mig", "dci")  # in a line of the list of runs
 MAX_SCORES = 4
+
+
+def strip_folders(text: str) -> str:
+    """A name, expression or path without the folders in front of file names.
+
+    >>> strip_folders("mnist-01(of=mnist(path=/a/b/c), zeros=0.2)")
+    'mnist-01(of=mnist(path=c), zeros=0.2)'
+    """
+    return re.sub(r"[^=,()]*[/\\](?=[^/\\])", "", text)
+
+
+def without_folders(spec: Run) -> Run:
+    """A specification in which files are named without their folders, to be shared."""
+    params = {k: strip_folders(v) if isinstance(v, str) else v for k, v in spec.data.params.items()}
+    return replace(spec, data=replace(spec.data, params=params))
 
 
 def train_command(spec: Run) -> str:
