@@ -16,6 +16,8 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import manual
+
 from untwine.catalogue import pairs
 from untwine.catalogue.entries import KINDS, entry_page, markdown_table
 from untwine.tools.pages import SHOWS_DATA
@@ -168,8 +170,10 @@ def verdicts(name: str) -> str:
 
 def pages() -> dict[Path, str]:
     """The content of every generated page."""
-    texts = {REFERENCE / f"{kind}.md": entry_page(kind) for kind in KINDS}
+    found = {"models": manual.trial_notes(RESULTS)}
+    texts = {REFERENCE / f"{kind}.md": entry_page(kind, found.get(kind)) for kind in KINDS}
     texts[REFERENCE / "compositions.md"] = pairs.pair_page()
+    texts |= {REFERENCE / name: page() for name, page in manual.PAGES.items()}
     texts[REPRODUCTIONS / "README.md"] = items()
     texts |= {REPRODUCTIONS / f"{name}.md": verdicts(name) for name in trial_papers()}
     return {ROOT / "README.md": readme(), ROOT / "docs" / "how-to" / "data.md": data(), **texts}

@@ -18,7 +18,8 @@ from urllib.parse import unquote, urlsplit
 ROOT = Path(__file__).resolve().parent.parent
 STAGE, SITE = ROOT / "build" / "pages", ROOT / "site"
 PAGES = ("*.md", "docs/**/*.md", "benchmarks/*.md")
-LINK = re.compile(r"(?:\]\(|src=\")(?!https?:|mailto:|#)([^)\"#\s]+)")
+ASSETS = ("docs/assets/site.css", "src/untwine/explore/page/icon.svg")  # of zensical.toml
+LINK = re.compile(r"(?:\]\(|src=\")(?!https?:|mailto:|data:|#)([^)\"#\s]+)")
 LOADED = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
 NOT_LOADED = {"canonical", "next", "prev"}  # relations of <link> that name an address alone
 
@@ -47,7 +48,7 @@ def stage(root: Path, target: Path) -> None:
 def linked_files(root: Path) -> set[Path]:
     """The pages of a project, and the files that they link to."""
     pages = {page for pattern in PAGES for page in root.glob(pattern)}
-    files = set(pages)
+    files = pages | {root / name for name in ASSETS}
     for page in pages:
         for target in LINK.findall(page.read_text("utf-8")):
             file = (page.parent / target).resolve()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
+import untwine
 from untwine.cli import main
 from untwine.registry import likelihoods, models, networks
 
@@ -30,7 +31,9 @@ site = load_script(ROOT / "docs" / "site.py")
 
 
 PAGES = [
-    page for page in sorted(ROOT.glob("docs/**/*.md")) if "```python" in page.read_text("utf-8")
+    page
+    for page in sorted(ROOT.glob("docs/**/*.md"))
+    if "```python" in page.read_text("utf-8") and page.parent.name != "tutorials"
 ]
 BLOCK = re.compile(r"(<!-- not run.*?-->\n)?```python\n(.*?)```", flags=re.DOTALL)
 
@@ -92,7 +95,8 @@ def test_pages_name_commands_that_exist():
 def command_lines(text):
     """Lines of fenced blocks that call the command."""
     fenced = text.split("```")[1::2]
-    return [line for block in fenced for line in block.splitlines() if line.startswith("untwine ")]
+    lines = [line for block in fenced for line in block.splitlines() if line.startswith("untwine ")]
+    return [part.strip() for line in lines for part in line.split("&&")]
 
 
 @pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -132,6 +136,46 @@ def test_examples_run(script, tmp_path):
         [sys.executable, script, "--quick"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_of_the_python_names_has_all_of_them():
+    text = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+    headings = set(re.findall(r"^#+ (untwine\.[\w.]+)$", text, flags=re.MULTILINE))
+    assert {f"untwine.{name}" for name in untwine.__all__} <= headings
+    for package in (untwine.plot, untwine.study):
+        assert {f"{package.__name__}.{name}" for name in package.__all__} <= headings
+    methods = {"encode", "decode", "sample", "reconstruct", "traverse", "save", "log_likelihood"}
+    assert not [name for name in methods if f"**`{name}(" not in text]
+
+
+def test_the_page_of_commands_has_every_command_and_option():
+    text = (ROOT / "docs" / "reference" / "command-line.md").read_text("utf-8")
+    manual = load_script(ROOT / "docs" / "manual.py")
+    sections = dict(re.findall(r"^## (untwine.*?)\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S))
+    known = dict(manual.commands())
+    assert sections.keys() == known.keys() and len(known) > 20
+    for name, command in known.items():
+        visible = [p for p in command.params if not getattr(p, "hidden", False)]
+        options = [option for p in visible for option in p.opts if option.startswith("--")]
+        missing = [o for o in options if o != "--help" and f"`{o}`" not in sections[name]]
+        assert not missing, f"{name} lacks {missing}"
+
+
+def test_tutorials_have_the_code_of_their_notebooks():
+    notebooks = load_script(ROOT / "docs" / "notebooks.py")
+    assert notebooks.out_of_date(ROOT) == []
+    pages = {page.stem for page in (ROOT / "docs" / "tutorials").glob("*.md")}
+    assert pages == {*notebooks.NOTEBOOKS.values()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["first_model", "photos", "study", "own_part"])
+def test_notebooks_execute(name, monkeypatch):
+    pytest.importorskip("nbclient", reason="the extra `docs` is not installed")
+    monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+    notebook = load_script(ROOT / "docs" / "notebooks.py").execute(name)
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert any("image/png" in output.get("data", {}) for output in shown)
 
 
 def test_every_part_that_pages_name_exists():

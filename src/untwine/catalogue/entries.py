@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 
 from untwine.catalogue.pairs import partners
 from untwine.registry import Entry, Registry, datasets, likelihoods, metrics, models, networks
@@ -13,6 +14,8 @@ from untwine.spec import model_names
 from untwine.tools.tables import markdown_rows
 
 Rows = list[list[str]]
+EQUATION = re.compile(r"\S{1,9} (=|~) ")  # the beginning of a paragraph that is one
+PLAIN_PROCESS = "z ~ N(0, I), x ~ p(x|z)"
 
 
 def model_row(entry: Entry) -> list[str]:
@@ -25,6 +28,18 @@ def changed_slots(entry: Entry) -> str:
     return (
         ", ".join([*sorted(recipe.slots()), *(f"term {name}" for name in recipe.terms)]) or "none"
     )
+
+
+def model_notes(entry: Entry) -> dict[str, str]:
+    """How a model makes an example, and when to use it and when not, as its file says."""
+    facts, slots = entry.metadata, entry.function().slots()
+    plain = "" if slots & {"latents", "prior", "mapping", "condition"} else PLAIN_PROCESS
+    notes = {
+        "Generative process": facts.get("process") or plain,
+        "When to use it": facts.get("use", ""),
+        "When not": facts.get("avoid", ""),
+    }
+    return {title: text for title, text in notes.items() if text}
 
 
 def metric_row(entry: Entry) -> list[str]:
@@ -96,6 +111,8 @@ def describe_entry(kind: str, name: str) -> str:
     entry, _ = registry.parse(name)
     lines = [f"{entry.name}: {entry.title}", f"{entry.paper}  {entry.url}".rstrip(), ""]
     lines += [without_examples(entry), ""]
+    if kind == "models":
+        lines += [*(f"{title}: {text}" for title, text in model_notes(entry).items()), ""]
     if entry.parameters:
         lines.append("parameters")
         lines += [
@@ -113,25 +130,36 @@ def describe_entry(kind: str, name: str) -> str:
     return "\n".join(lines).rstrip()
 
 
-def entry_page(kind: str) -> str:
-    """A Markdown page with the table and a section per entry."""
+def entry_page(kind: str, notes: Mapping[str, str] | None = None) -> str:
+    """A Markdown page with the table and a section per entry, with further notes by name."""
     registry, *_ = KINDS[kind]
     sections = [f"# {kind.capitalize()}", markdown_table(kind)]
     for name in registry:
         entry = registry[name]
-        sections.append(f"## {entry.name}")
-        sections.append(without_examples(entry))
+        sections += [f"## {entry.name}", *map(_as_markdown, without_examples(entry).split("\n\n"))]
         items = [
             f"- `{p.name}` = {_format_default(p.default)} ({p.type_name}): {p.help}"
             for p in entry.parameters.values()
         ]
         sections += ["\n".join(items)] if items else []
+        if kind == "models":
+            facts = {**model_notes(entry), "What the trials found": (notes or {}).get(name, "")}
+            sections += [f"**{title}.** {text}" for title, text in facts.items() if text]
     return "\n\n".join(sections) + "\n"
 
 
 def without_examples(entry: Entry) -> str:
     """The description without its doctest."""
     return inspect.cleandoc(entry.description.partition("\n>>> ")[0]).strip()
+
+
+def _as_markdown(paragraph: str) -> str:
+    """A paragraph; equations keep their lines.
+
+    >>> _as_markdown("L = a\\n    + b").splitlines()
+    ['```text', 'L = a', '    + b', '```']
+    """
+    return f"```text\n{paragraph}\n```" if EQUATION.match(paragraph) else paragraph
 
 
 def _format_default(value: Value) -> str:

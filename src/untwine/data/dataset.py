@@ -256,11 +256,13 @@ class Dataset:
         return card_html(self.name or "Dataset", shown, picture=picture)
 
     def _preview(self) -> bytes:
-        """A PNG of eight examples, at most 64 pixels wide."""
+        """A PNG of eight examples, each about 64 pixels wide."""
         index = np.linspace(0, len(self) - 1, min(PREVIEW, len(self))).astype(np.int64)
         images = self.take_repeatably(index)
         step = -(-max(images.shape[2:]) // PREVIEW_SIDE)
-        return encode_png(image_grid(images[None, :, :, ::step, ::step].numpy()))
+        times = max(1, PREVIEW_SIDE // max(images.shape[2:]))
+        small = images[None, :, :, ::step, ::step].numpy()
+        return encode_png(image_grid(small.repeat(times, 3).repeat(times, 4)))
 
     def __len__(self) -> int:
         return len(self.source)

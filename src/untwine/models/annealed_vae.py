@@ -31,6 +31,8 @@ class CapacityGap(Term):
     title="AnnealedVAE",
     paper="Burgess et al., 2018",
     url="https://arxiv.org/abs/1804.03599",
+    use="A single knob in nats: you know how much the code should hold.",
+    avoid="The capacity is unknown: too large a one forces noise into the code.",
     bibtex="""@article{burgess2018understanding,
   title = {Understanding disentangling in $\\beta$-VAE},
   author = {Burgess, Christopher P. and Higgins, Irina and Pal, Arka and Matthey, Loic and

@@ -82,6 +82,9 @@ class KLPart(Term):
     title="β-TCVAE",
     paper="Chen et al., 2018",
     url="https://arxiv.org/abs/1802.04942",
+    use="One latent per factor, with less loss of detail than β-VAE.",
+    avoid="Batches are small: its estimate of the total correlation depends on their size. "
+    "Above 256 examples it takes most of a step.",
     bibtex="""@inproceedings{chen2018isolating,
   title = {Isolating Sources of Disentanglement in Variational Autoencoders},
   author = {Chen, Ricky T. Q. and Li, Xuechen and Grosse, Roger B. and Duvenaud, David K.},

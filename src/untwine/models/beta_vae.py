@@ -12,6 +12,8 @@ from untwine.vae import Recipe
     title="β-VAE",
     paper="Higgins et al., 2017",
     url="https://openreview.net/forum?id=Sy2fzU9gl",
+    use="The simplest way to separate factors, and the baseline of all others.",
+    avoid="Details matter: β takes information from every latent, needed or not.",
     bibtex="""@inproceedings{higgins2017beta,
   title = {beta-VAE: Learning Basic Visual Concepts with a Constrained Variational Framework},
   author = {Higgins, Irina and Matthey, Loic and Pal, Arka and Burgess, Christopher and

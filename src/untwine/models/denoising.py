@@ -40,6 +40,8 @@ class AddNoise(Corruption):
     title="Denoising VAE",
     paper="Im et al., 2017",
     url="https://arxiv.org/abs/1511.06406",
+    use="Inputs are noisy, or the code should ignore noise.",
+    avoid="Fine detail is what the code is for.",
     bibtex="""@inproceedings{im2017denoising,
   title = {Denoising Criterion for Variational Auto-Encoding Framework},
   author = {Im, Daniel Jiwoong and Ahn, Sungjin and Memisevic, Roland and Bengio, Yoshua},

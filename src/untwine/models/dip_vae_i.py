@@ -15,6 +15,9 @@ from untwine.vae import Recipe
     title="DIP-VAE-I",
     paper="Kumar et al., 2018",
     url="https://arxiv.org/abs/1711.00848",
+    use="Decorrelated posterior means at little cost in reconstruction, and all latents in use.",
+    avoid="Factors depend on each other in the data, or batches hardly exceed the number of "
+    "latents.",
     bibtex=KUMAR_2018,
 )
 def dip_vae_i(*, lambda_od: NonNegative = 10.0, ratio: NonNegative = 10.0) -> Recipe:

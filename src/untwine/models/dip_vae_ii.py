@@ -65,6 +65,8 @@ class ThirdMoments(Term):
     title="DIP-VAE-II",
     paper="Kumar et al., 2018",
     url="https://arxiv.org/abs/1711.00848",
+    use="Decorrelated codes, of which some latents may stay inactive.",
+    avoid="Batches hardly exceed the number of latents; with third moments, some seeds collapse.",
     bibtex=KUMAR_2018,
 )
 def dip_vae_ii(

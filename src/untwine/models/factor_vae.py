@@ -54,6 +54,8 @@ class DensityRatio(AdversarialTerm):
     title="FactorVAE",
     paper="Kim and Mnih, 2018",
     url="https://arxiv.org/abs/1802.05983",
+    use="One latent per factor, where the total correlation must not depend on the batch size.",
+    avoid="Time is short: a step costs about twice as much, and two networks must stay in balance.",
     bibtex="""@inproceedings{kim2018disentangling,
   title = {Disentangling by Factorising},
   author = {Kim, Hyunjik and Mnih, Andriy},

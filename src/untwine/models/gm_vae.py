@@ -90,6 +90,9 @@ class Consistency(Term):
     title="GMVAE",
     paper="Dilokthanakul et al., 2016",
     url="https://arxiv.org/abs/1611.02648",
+    process="w ~ N(0, I), k uniform, z ~ N(m_k(w), v_k(w)), x ~ p(x|z)",
+    use="Clusters that are not known beforehand.",
+    avoid="One training must do: seeds find different clusters.",
     bibtex="""@article{dilokthanakul2016deep,
   title = {Deep Unsupervised Clustering with {Gaussian} Mixture Variational Autoencoders},
   author = {Dilokthanakul, Nat and Mediano, Pedro A. M. and Garnelo, Marta and

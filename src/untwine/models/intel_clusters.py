@@ -173,6 +173,9 @@ class Clusters(Mapping):
     title="InteL-VAE, clusters",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
+    process="y ~ N(0, I), w = g(y) with gaps between sectors, x ~ p(x|w)",
+    use="The number of clusters is known, and a density of the code is needed.",
+    avoid="Clusters are unequal and many: sectors share one plane.",
     bibtex=MIAO_2022,
 )
 def intel_clusters(

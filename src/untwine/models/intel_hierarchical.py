@@ -66,6 +66,9 @@ class Levels(Mapping):
     title="InteL-VAE, hierarchical",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
+    process="y ~ N(0, I), z₀ = y₀, z_i = NN_i(z_{i−1}, y_i), x ~ p(x|z)",
+    use="Properties range from coarse to fine.",
+    avoid="Properties are independent of each other.",
     bibtex=MIAO_2022,
 )
 def intel_hierarchical(

@@ -58,6 +58,9 @@ class GluedCircle(Mapping):
     title="InteL-VAE, holes",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
+    process="y ~ N(0, I), w = g(y) on a plane with holes, x ~ p(x|w)",
+    use="Data lies around holes, such as periodic motion.",
+    avoid="The topology is unknown.",
     bibtex=MIAO_2022,
 )
 def intel_holes(*, holes: Count = 2, epsilon: Positive = 1e-7) -> Recipe:

@@ -79,6 +79,9 @@ class Sparsity(Term):
     title="InteL-VAE, sparse",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
+    process="y ~ N(0, I), w = y ⊙ DS(y), x ~ p(x|w)",
+    use="Each example has few of many properties, and a density of the code is needed.",
+    avoid="Exact zeros are needed, or batches are small.",
     bibtex=MIAO_2022,
 )
 def intel_sparse(

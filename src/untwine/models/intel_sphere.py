@@ -47,6 +47,9 @@ class Sphere(Mapping):
     title="InteL-VAE, sphere",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
+    process="y ~ N(0, I), w = y/‖y‖, x ~ p(x|w)",
+    use="A property is periodic, such as an angle.",
+    avoid="The length of the code should mean something.",
     bibtex=MIAO_2022,
 )
 def intel_sphere(*, epsilon: Positive = 1e-7) -> Recipe:

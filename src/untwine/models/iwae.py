@@ -35,6 +35,9 @@ class ImportanceBound(Term):
     title="IWAE",
     paper="Burda et al., 2016",
     url="https://arxiv.org/abs/1509.00519",
+    use="The likelihood matters: the bound is tighter.",
+    avoid="The encoder is what you want: with many samples its gradient becomes noisy. "
+    "Memory grows with K.",
     bibtex="""@inproceedings{burda2016importance,
   title = {Importance Weighted Autoencoders},
   author = {Burda, Yuri and Grosse, Roger and Salakhutdinov, Ruslan},

@@ -66,6 +66,8 @@ class Jigsaw(Corruption):
     title="Jigsaw-VAE",
     paper="Taghanaki et al., 2020",
     url="https://arxiv.org/abs/2005.05496",
+    use="Rare features should survive, and images are aligned.",
+    avoid="Position is a factor: shuffled windows destroy it.",
     bibtex=TAGHANAKI_2020,
 )
 def jigsaw(*, grid: Count = 4, shuffle: Shuffle = "windows") -> Recipe:

@@ -41,6 +41,8 @@ class Mixup(Corruption):
     title="Mixup-VAE",
     paper="Taghanaki et al., 2020",
     url="https://arxiv.org/abs/2005.05496",
+    use="A corruption that needs no choice of noise.",
+    avoid="Examples have little in common, so that blends look like neither.",
     bibtex=f"""{TAGHANAKI_2020}
 
 @inproceedings{{zhang2018mixup,

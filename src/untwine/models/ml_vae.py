@@ -77,6 +77,9 @@ def per_member(q: Gaussian, rows: Tensor) -> Latent:
     title="ML-VAE",
     paper="Bouchacourt et al., 2018",
     url="https://arxiv.org/abs/1705.08841",
+    process="c_g ~ N(0, I) for each group, s_i ~ N(0, I) for each example, x_i ~ p(x|s_i, c_g)",
+    use="Examples come in groups, and content should be apart from style.",
+    avoid="The data has no groups, or batches hold one member of each.",
     bibtex="""@inproceedings{bouchacourt2018multi,
   title = {Multi-Level Variational Autoencoder: Learning Disentangled Representations from
            Grouped Observations},

@@ -61,6 +61,9 @@ class FixedMixture(Prior):
     title="MoG-VAE",
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
+    process="z ~ (1/K) Σ_k N(c_k, v I), x ~ p(x|z)",
+    use="A baseline with clusters at known places.",
+    avoid="Clusters should be found: the places are fixed.",
     bibtex=MIAO_2022,
 )
 def mog_prior(

@@ -79,6 +79,8 @@ class Nested(Term):
     title="NestedVAE",
     paper="Vowels et al., 2020",
     url="https://arxiv.org/abs/2002.11576",
+    use="Pairs share something that is to be isolated, without labels.",
+    avoid="The data has no groups.",
     bibtex="""@inproceedings{vowels2020nestedvae,
   title = {{NestedVAE}: Isolating Common Factors via Weak Supervision},
   author = {Vowels, Matthew J. and Camgoz, Necati Cihan and Bowden, Richard},

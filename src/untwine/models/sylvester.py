@@ -113,6 +113,9 @@ class SylvesterFlow(Posterior):
     title="Sylvester flow VAE",
     paper="van den Berg et al., 2018",
     url="https://arxiv.org/abs/1803.05649",
+    use="The posterior is far from Gaussian, and the bound matters.",
+    avoid="Latents should mean something one by one, or another part needs the posterior's "
+    "density.",
     bibtex="""@inproceedings{vandenberg2018sylvester,
   title = {Sylvester Normalizing Flows for Variational Inference},
   author = {van den Berg, Rianne and Hasenclever, Leonard and Tomczak, Jakub M. and Welling, Max},

@@ -131,6 +131,9 @@ class OutlierRate(Term):
     title="tGM-VAE",
     paper="Zhao et al., 2019",
     url="https://arxiv.org/abs/1902.03717",
+    process="k ~ π, z ~ N(m_k, I), x ~ p(x|z)",
+    use="Clusters, with outliers set aside.",
+    avoid="Batches are below 256, or one training must do.",
     bibtex="""@inproceedings{zhao2019truncated,
   title = {Variational Autoencoder with Truncated Mixture of {Gaussians} for Functional
            Connectivity Analysis},

@@ -10,6 +10,8 @@ from untwine.vae import Recipe
     title="VAE",
     paper="Kingma and Welling, 2014",
     url="https://arxiv.org/abs/1312.6114",
+    use="A baseline, embeddings, and data whose structure is unknown.",
+    avoid="Single latents should mean something: nothing asks them to.",
     bibtex="""@inproceedings{kingma2014auto,
   title = {Auto-Encoding Variational Bayes},
   author = {Kingma, Diederik P. and Welling, Max},

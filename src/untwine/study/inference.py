@@ -1,6 +1,6 @@
 """How sure one can be: the interval, the pairing and the correction for many tests.
 
-Chosen once, for studies and for the claims of papers. `docs/reproductions/README.md` has the
+Chosen once, for studies and for the claims of papers. `docs/explanation/claims.md` has the
 reasons; `tests/study/test_inference.py` checks by simulation how often the rules are wrong.
 
 - Pairing: runs with the same seed have the same first weights and the same order of the data, so
