@@ -11,6 +11,7 @@ from PIL import Image
 import untwine
 from untwine.data.dataset import Bits, Factors, Pixels, Shuffle
 from untwine.data.files import cache_directory
+from untwine.data.in_memory import store
 from untwine.data.opening import load_dataset
 from untwine.errors import DataError, ParameterError
 from untwine.registry import datasets
@@ -126,7 +127,14 @@ def write_table(root):
     return root / "data.csv"
 
 
+def write_memory(root):
+    images = np.random.default_rng(0).integers(0, 255, (24, 16, 16), dtype=np.uint8)
+    store(untwine.from_arrays(images, np.arange(24)[:, None] % 3), root / "data.npz")
+    return root / "data.npz"
+
+
 WRITERS = {
+    "memory": write_memory,
     "table": write_table,
     "folder": write_folder,
     "array": write_array,

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,8 +16,10 @@ from untwine import schema
 from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
 from untwine.data.derived import split_randomly
+from untwine.data.in_memory import hold
 from untwine.data.opening import (
     absolute_paths,
+    choice_of,
     entries_of,
     load_dataset,
     reopen_with,
@@ -312,7 +315,7 @@ def require_counts(data: Dataset) -> None:
 
 def plan(
     model: str,
-    data: str,
+    data: Any,
     *,
     network: str | None = None,
     likelihood: str | None = None,
@@ -337,7 +340,7 @@ def plan(
     Args:
         model: one name or several, as in `"jigsaw+beta-tcvae"`.
         data: a dataset such as `"sprites(size=32)"`, a folder of images, an .npy or .npz file,
-            or a table (.csv, .parquet).
+            or a table (.csv, .parquet); or anything that `as_dataset` takes.
         network: encoder and decoder, such as `"mlp(width=128)"`; `conv` for images and `mlp` for
             vectors by default.
         likelihood: of the data, such as `"gaussian(variance=0.1)"`; what the dataset declares by
@@ -359,7 +362,7 @@ def plan(
     """
     asked = Settings.read(settings) | Settings(params)
     model_names(model)  # a misspelt model is reported before any data is read
-    entry, placed = resolve_dataset(data)
+    entry, placed = _resolve(data)
     own = asked.params_of(entry)
     for name in placed.keys() & own.keys():
         raise ParameterError(f"{name} is set by {data} already; do not set it again")
@@ -388,6 +391,17 @@ def plan(
     if epochs is None:
         return run
     return replace(run, steps=count_steps(steps, epochs, len(training_data), batch))
+
+
+def _resolve(data: Any) -> tuple[Entry, dict[str, Value]]:
+    """The entry of a dataset and its settings, from what a person names or gives."""
+    if isinstance(data, str | Path):
+        return resolve_dataset(str(data))
+    given = as_dataset(data)
+    known = choice_of(given)
+    if known is not None:
+        return datasets[known.name], dict(known.params)
+    return datasets["memory"], {"digest": hold(given).digest}
 
 
 def split_data(run: Run, data: Dataset) -> tuple[Dataset, Dataset | None]:

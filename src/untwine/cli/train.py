@@ -2,12 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from untwine.cli.options import Device, ModelName, Quiet, Runs, Settings, Track
 from untwine.tools.terminal import say, show_path, show_table
+
+if TYPE_CHECKING:
+    from untwine.spec import Run
 
 
 def train(
@@ -86,8 +89,6 @@ def train(
     `untwine models`, `datasets`, `networks` and `likelihoods` list what can be named; `untwine
     models show NAME` lists its parameters.
     """
-    from untwine.data.opening import load_dataset
-    from untwine.runs.describe import same_on_other_files, training_notes
     from untwine.runs.directory import is_finished
     from untwine.runs.names import place_run
     from untwine.runs.training import resumable, run
@@ -115,15 +116,8 @@ def train(
     )
     spec = resumable(asked, out)
     path = place_run(spec, out, name)
-    if spec != asked:
-        say(f"{path} is the run of this folder, known by names and sizes of files")
-    elif others := same_on_other_files(spec, out):
-        say(f"a new run is started: the data is not that of {', '.join(others)}")
-    if name and path.exists() and not path.name.startswith(f"{name}-"):
-        say(f"{path} is this run, and keeps its name; rename its directory to call it {name}")
     was_finished = is_finished(path)
-    for note in training_notes(spec, load_dataset(spec.data), chosen=likelihood is not None):
-        say(note)
+    _announce(asked, spec, path, name, chosen=likelihood is not None)
     try:
         run(
             spec,
@@ -142,6 +136,21 @@ def train(
     say(f"{'already finished' if was_finished else 'finished'}: {path}")
     say(f"next: untwine evaluate {path}   or   untwine report {path}")
     show_path(path)
+
+
+def _announce(asked: "Run", spec: "Run", path: Path, name: str, *, chosen: bool) -> None:
+    """Say what a person may not expect of a run: that it exists, its data, its likelihood."""
+    from untwine.data.opening import load_dataset
+    from untwine.runs.describe import same_on_other_files, training_notes
+
+    if spec != asked:
+        say(f"{path} is the run of this folder, known by names and sizes of files")
+    elif others := same_on_other_files(spec, path.parent):
+        say(f"a new run is started: the data is not that of {', '.join(others)}")
+    if name and path.exists() and not path.name.startswith(f"{name}-"):
+        say(f"{path} is this run, and keeps its name; rename its directory to call it {name}")
+    for note in training_notes(spec, load_dataset(spec.data), chosen=chosen):
+        say(note)
 
 
 def runs(out: Runs = Path("runs")) -> None:

@@ -112,6 +112,14 @@ def load_dataset(choice: Choice) -> Dataset:
     return data
 
 
+def choice_of(data: Dataset) -> Choice | None:
+    """The choice that this very dataset was opened with, while it is in memory."""
+    for key, loaded in _LOADED.items():
+        if loaded is data:
+            return datasets.from_json(json.loads(key))
+    return None
+
+
 def open_like(choice: Choice, place: str, shape: Sequence[int] = ()) -> Dataset:
     """The data at another place, prepared as the data of this choice.
 

@@ -21,13 +21,14 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
+from untwine.data.in_memory import identify
 from untwine.data.opening import FILE_PARAMETERS
 from untwine.errors import DamagedFile, DataError, RunError
 from untwine.registry import datasets
@@ -100,7 +101,7 @@ class TrainedRun:
     open_data: Callable[[], Dataset]
     history: History
     record: dict[str, Any]  # run.json and done.json
-    place: str | Dataset | None = None  # what was named instead of the data where it was
+    place: Any = None  # what was named or given instead of the data where it was
 
     @cached_property
     def data(self) -> Dataset:
@@ -116,7 +117,7 @@ class TrainedRun:
     @cached_property
     def has_own_data(self) -> bool:
         """Whether `data` is what the run was trained on: of the same name and content."""
-        if not self.place:
+        if self.place is None or (isinstance(self.place, str) and not self.place):
             return True
         digest = self.spec.data.params.get("digest") or ""
         same_name = self.data.name == datasets.expression(self.spec.data, *FILE_PARAMETERS)
@@ -207,15 +208,14 @@ def list_runs(out: str | Path = "runs") -> list[Path]:
     return sorted(times, key=times.__getitem__)
 
 
-def open_run(
-    path: str | Path, *, data: str | Dataset | None = None, trust: bool = False
-) -> TrainedRun:
+def open_run(path: str | Path, *, data: Any = None, trust: bool = False) -> TrainedRun:
     """A finished run with its model, in evaluation mode on the CPU.
 
     Args:
         path: the run's directory.
         data: another place of the data, or other data, to use instead of the training data where
-            it was. A folder or file is read as the run's own was.
+            it was. A folder or file is read as the run's own was. Also anything that `as_dataset`
+            takes.
         trust: open the files that run.json names, and download data, though the run is not marked
             as yours.
     """
@@ -262,22 +262,27 @@ def load(place: str | Path) -> VAE:
 def data_opener(
     path: Path,
     spec: Run,
-    data: str | Dataset | None,
+    data: Any,
     trust: bool,
     shape: tuple[int, ...] = (),
 ) -> Callable[[], Dataset]:
     """A function that opens the data of a run, or what was named in its place."""
-    if isinstance(data, Dataset):
-        return lambda: data
+    if data is not None and not isinstance(data, str | Path):
+        return lambda: _identified(as_dataset(data), spec)
 
     def open_data() -> Dataset:
         try:
-            return load_data(path, spec.data, place=data or "", trust=trust, shape=shape)
+            return load_data(path, spec.data, place=str(data or ""), trust=trust, shape=shape)
         except DataError as error:
             hint = "" if data else "; if the data is elsewhere, name it with --data PLACE"
             raise DataError(f"{error}{hint}") from None
 
     return open_data
+
+
+def _identified(data: Dataset, spec: Run) -> Dataset:
+    """A dataset that was given; with a digest and a name, where the run knows its own by these."""
+    return replace(identify(data), name="memory") if spec.data.name == "memory" else data
 
 
 def check_weights(path: Path) -> None:

@@ -19,6 +19,7 @@ import torch
 
 import untwine
 from untwine.data.files import CONTENT_PREFIX
+from untwine.data.in_memory import store as store_examples
 from untwine.data.opening import load_dataset
 from untwine.errors import ParameterError, RunError
 from untwine.runs.directory import TrainedRun, is_finished, open_run, read_record, read_spec
@@ -53,6 +54,7 @@ def run(
     on_checkpoint: OnCheckpoint | None = None,
     track: str = "",
     name: str = "",
+    store: bool = True,
     quiet: bool = False,
 ) -> Path:
     """Train a run in its directory below `out`, or resume it; a finished run is skipped.
@@ -67,7 +69,7 @@ def run(
     Returns:
         the run's directory
     """
-    spec = resumable(spec, out)
+    spec = resumable(store_data(spec, out) if store else spec, out)
     path = place_run(spec, out, name)
     tracking = Tracking(track, spec, path) if track else None
     if is_finished(path):
@@ -131,6 +133,17 @@ def _closing(tracking: Tracking | None) -> Iterator[None]:
             tracking.close()
 
 
+def store_data(spec: Run, out: str | Path) -> Run:
+    """Store data that was given in Python; the run that names its file has the same hash."""
+    if spec.data.name != "memory" or spec.data.params["path"]:
+        return spec
+    digest = str(spec.data.params["digest"])
+    file = Path(out).absolute() / "data" / f"{digest}.npz"
+    if not file.exists():
+        store_examples(load_dataset(spec.data), file)
+    return replace(spec, data=replace(spec.data, params={"path": str(file), "digest": digest}))
+
+
 def resumable(spec: Run, out: str | Path) -> Run:
     """The run itself, or the one of version 0.1 below `out` that asks for the same.
 
@@ -149,7 +162,7 @@ def resumable(spec: Run, out: str | Path) -> Run:
 
 def train_run(
     model: str,
-    data: str,
+    data: Any,
     out: str | Path = "runs",
     *,
     device: str = "auto",
@@ -159,12 +172,14 @@ def train_run(
     on_row: OnRow | None = None,
     track: str = "",
     name: str = "",
+    store: bool = True,
     quiet: bool = False,
     **numbers_and_settings: Any,
 ) -> TrainedRun:
     """Plan a run, train or resume it, and open it: `plan`, `run` and `open_run` in one call.
 
-    Takes the keywords of `plan` (network, likelihood, latent, steps, batch, lr, seed, validation,
+    The data is a name, a folder, a file, or anything that `as_dataset` takes. Takes the keywords of
+    `plan` (network, likelihood, latent, steps, batch, lr, seed, validation,
     patience, ... and the parameters of the pieces) and of `run`.
 
     >>> import tempfile
@@ -176,7 +191,7 @@ def train_run(
     spec = plan(model, data, **numbers_and_settings)
     options = {"device": device, "threads": threads, "compile": compile, "quiet": quiet}
     options |= {"checkpoint_every": checkpoint_every, "on_row": on_row, "track": track}
-    path = run(spec, out, name=name, **options)
+    path = run(spec, out, name=name, store=store, **options)
     return open_run(path)
 
 
