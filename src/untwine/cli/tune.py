@@ -56,7 +56,7 @@ def tune(
     Every trial is a run like any other; runs that exist already are not trained again. Repeat the
     command to resume a search, with more --trials to extend it. A page shows what was tried.
 
-    \\b
+    \b
     Examples:
       untwine tune beta-vae sprites --search beta=0.5..20:log --by mig --trials 30
       untwine tune vae photos.npy --search latent=4..64:log --search lr=1e-4..3e-3:log --by elbo
