@@ -110,16 +110,15 @@ def fit(
     options = Training(name, patience, optimiser, weight_decay, clip, schedule, warm_up)
     data = as_dataset(data, like=model.columns)
     data, held_out = hold_out(data, validation, seed)
-    data, held_out = model.add_labels(data), held_out and model.add_labels(held_out)
     steps = count_steps(steps, epochs, len(data), batch)
     if compile not in ("auto", "yes", "no"):
         raise ParameterError(f"compile must be 'auto', 'yes' or 'no', not {compile!r}")
     retain_freed_memory()
     model.to(target).train()
-    data = data.to(target)
+    data = model.add_labels(data).to(target)
     pixels = steps * batch * data.shape.numel()
     losses = loss_function(model, should_compile(pixels, target, compile))
-    validate = Validation(model, held_out.to(target), batch, steps, seed) if held_out else None
+    validate = Validation(model, held_out, batch, steps, seed) if held_out else None
     log_every = max(10, steps // 200, validate.steps_between if validate else 0)
     bar = progress(steps, "training", quiet=quiet)
     with seeded(seed), bar as show, sleep_when_busy() as watch_load:
@@ -193,7 +192,8 @@ class Validation:
         device = next(model.parameters()).device
         size = n // count if data.batch_order is None else batch  # groups may need their size
         order = data.batches(size, derive_seed(seed, 3), device)
-        self.model, self.data, self.seed = model, data, derive_seed(seed, 4)
+        self.model, self.seed = model, derive_seed(seed, 4)
+        self.data = model.add_labels(data).to(device)
         self.batches = [order.at(number) for number in range(count)]
         self.step = torch.tensor(steps, device=device)
 

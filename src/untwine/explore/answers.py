@@ -39,6 +39,13 @@ class FactorSummary(BaseModel):
     levels: int
 
 
+class LabelSummary(BaseModel):
+    """One label of a conditional model; its level stands in a code after those of the latents."""
+
+    name: str
+    levels: list[str]
+
+
 class RunSummary(BaseModel):
     """The description of a run that every view of the page needs."""
 
@@ -52,6 +59,7 @@ class RunSummary(BaseModel):
     tile: list[int] = []  # height and width of an example in pictures; none for most vectors
     latents: list[LatentSummary]  # most informative first
     factors: list[FactorSummary]
+    labels: list[LabelSummary] = []  # of a conditional model
     clusters: int  # 0 for a model without clusters
     shared: int  # latents that a group shares; 0 for a model without groups
     examples: int  # in the sample of the data

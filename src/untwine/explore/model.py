@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from untwine.data.dataset import Dataset
 from untwine.latents import LatentStatistics, code_layout, measure_latents
+from untwine.parts.labels import levels_of
 from untwine.runs.directory import TrainedRun
 
 MODEL_CHUNK = 32  # images computed while holding the lock
@@ -23,11 +25,16 @@ Floats = NDArray[np.floating]
 
 
 class SharedModel:
-    """A model and its data, if any; every method may be called from any thread."""
+    """A model and its data, if any; every method may be called from any thread.
+
+    A code (D,) of a conditional model may have the levels of its F labels at its end; without them
+    it is decoded with the first level of each.
+    """
 
     def __init__(self, trained: TrainedRun, data: Dataset | None) -> None:
         self.model, self.data, self.batch = trained.model, data, trained.spec.batch
         self.has_images = len(self.model.sizes.shape) == 3
+        self.labels = self.model.labels
         with TORCH_LOCK:
             self.model.eval()
             self.layout = code_layout(self.model)
@@ -38,23 +45,40 @@ class SharedModel:
         with TORCH_LOCK:
             return self.data.take_repeatably(index)
 
-    def encode(self, x: Tensor, companions: Callable[[int], Tensor]) -> Floats:
-        """(D,) the code of one example (*shape).
+    def add_labels(self, codes: Floats, index: Sequence[int] | Index) -> Floats:
+        """(N, D + F) codes of examples with their labels; codes alone where there are no labels."""
+        if not self.labels or self.data is None:
+            return codes
+        levels = levels_of(self.labels, self.data, np.asarray(index))
+        return np.concatenate([codes, levels.astype(codes.dtype)], 1)
+
+    def encode(
+        self, x: Tensor, companions: Callable[[int], Tensor], levels: Sequence[int] = ()
+    ) -> Floats:
+        """(D + F,) the code of one example (*shape) with these levels of its labels.
 
         Where a batch is one group, the example is encoded in a batch of the run's batch size,
         filled with examples from `companions(n)`.
         """
-        batch = x[None]
+        batch, model = x[None], self.model
+        if self.labels:
+            model = model.given(dict(zip(self.labels, levels, strict=True)))
         if self.layout.whole_batch and self.batch > 1:
             batch = torch.cat([batch, companions(self.batch - 1)])
         with TORCH_LOCK:
-            return self.model.posterior_mean(batch)[0].numpy()
+            code = model.posterior_mean(batch)[0].numpy()
+        return np.concatenate([code, np.array(levels, code.dtype)])
 
     def decode(self, codes: Floats) -> Floats:
         """(B, *shape) decoded examples of codes (B, D); for many codes see `each_decoded`."""
-        z = torch.from_numpy(np.ascontiguousarray(codes, np.float32))
+        codes, model = np.ascontiguousarray(codes, np.float32), self.model.given_in_turn()
+        latents = len(self.layout.parts)
+        if codes.shape[1] > latents:
+            levels = codes[:, latents:].round().astype(np.int64).T
+            model = self.model.given(dict(zip(self.labels, levels, strict=True)))
+        z = torch.from_numpy(np.ascontiguousarray(codes[:, :latents]))
         with TORCH_LOCK:
-            return self.model.decode_latents(z).numpy()
+            return model.decode_latents(z).numpy()
 
     def each_decoded(self, codes: Floats) -> Iterator[Floats]:
         """Decode in chunks, releasing the lock between them."""
@@ -74,19 +98,23 @@ class SharedModel:
     def assign(self, x: Tensor) -> Index:
         """(B,) the cluster of each example, for a model with clusters."""
         with TORCH_LOCK:
-            return self.model.assign(x).numpy()
+            return self.model.given_in_turn().assign(x).numpy()
 
     def measure(self, index: Index) -> LatentStatistics:
         """The codes, nats and clusters of examples."""
-        return measure_latents(
-            lambda _: self.model, self.take, index, batch=self.batch, lock=TORCH_LOCK
-        )
+        assert self.data, "examples are measured where there are some"
+        model_for = partial(self.model.given_data, self.data)
+        return measure_latents(model_for, self.take, index, batch=self.batch, lock=TORCH_LOCK)
 
     def measure_samples(self, n: int) -> LatentStatistics:
         """The same for n samples of the model itself, which says roughly how it codes its data."""
         x = torch.from_numpy(np.concatenate(list(self.each_decoded(self.sample_codes(n, 0)))))
         index = np.arange(n, dtype=np.int64)
         measured = measure_latents(
-            lambda _: self.model, lambda some: x[some], index, batch=self.batch, lock=TORCH_LOCK
+            lambda _: self.model.given_in_turn(),
+            lambda some: x[some],
+            index,
+            batch=self.batch,
+            lock=TORCH_LOCK,
         )
         return replace(measured, exact=np.zeros_like(measured.exact))

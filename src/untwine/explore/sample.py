@@ -84,8 +84,11 @@ class RunSample:
     def code(self, index: int) -> NDArray[np.floating]:
         """(D,) the code of an example, encoded with its batch of the sample if it is one group."""
         if self.shared_model.layout.whole_batch and index in self.row_of:
-            return self.statistics().codes[self.row_of[index]]
-        return self.shared_model.encode(self.shared_model.take([index])[0], self._companions)
+            code = self.statistics().codes[[self.row_of[index]]]
+            return self.shared_model.add_labels(code, [index])[0]
+        levels = self.shared_model.add_labels(np.zeros((1, 0)), [index])[0].astype(int).tolist()
+        x = self.shared_model.take([index])[0]
+        return self.shared_model.encode(x, self._companions, levels)
 
     def _companions(self, count: int) -> Tensor:
         self.require_examples()
@@ -194,14 +197,25 @@ class RunSample:
     def check_code(self, code: Sequence[float]) -> NDArray[np.float32]:
         """Return (D,) a code as an array, if it fits the model."""
         latents = len(self.shared_model.layout.parts)
+        numbers = latents + len(self.shared_model.labels)
         require(
-            len(code) == latents, f"a code of this model has {latents} numbers, not {len(code)}"
+            len(code) == numbers, f"a code of this model has {numbers} numbers, not {len(code)}"
         )
+        self.check_levels(code[latents:])
         fits = all(math.isfinite(value) and abs(value) <= MAX_CODE_VALUE for value in code)
         require(
             fits, f"the numbers of a code lie between -{MAX_CODE_VALUE:g} and {MAX_CODE_VALUE:g}"
         )
         return np.array(code, np.float32)
+
+    def check_levels(self, levels: Sequence[float]) -> list[int]:
+        """Return a level of each label, if the labels have them."""
+        labels = self.shared_model.labels
+        require(len(levels) == len(labels), f"this model has {len(labels)} labels; give them all")
+        for level, (name, names) in zip(levels, labels.items(), strict=True):
+            known = level in range(len(names))
+            require(known, f"the levels of {name} are 0 to {len(names) - 1}; there is no {level:g}")
+        return [int(level) for level in levels]
 
     def require_latent(self, number: int) -> None:
         """Refuse a number that is not of a latent."""

@@ -70,7 +70,8 @@ Number = Annotated[
 Code = Annotated[
     str,
     Query(
-        description="The code z, before the mapping: comma-separated numbers, one per latent.",
+        description="The code z, before the mapping: comma-separated numbers, one per latent, then "
+        "the number of the level of each label.",
         json_schema_extra=list_schema(NUMBER, 10_000),
     ),
 ]
@@ -78,6 +79,13 @@ LatentList = Annotated[
     str,
     Query(
         description="Comma-separated numbers of latents.",
+        json_schema_extra=list_schema(WHOLE_NUMBER, 5000),
+    ),
+]
+LevelList = Annotated[
+    str,
+    Query(
+        description="Comma-separated numbers of levels, one for each label of the model.",
         json_schema_extra=list_schema(WHOLE_NUMBER, 5000),
     ),
 ]
@@ -267,11 +275,12 @@ def code_routes(gallery: Gallery) -> APIRouter:
         raise ParameterError("give index for an example or seed for a draw, and only one of them")
 
     @router.post("/start", openapi_extra=UPLOAD_BODY)
-    async def upload(run: Name, request: Request) -> Start:
+    async def upload(run: Name, request: Request, labels: LevelList = "") -> Start:
         """The code of a picture file sent as the body; any common format."""
+        levels = parse_ints(labels) if labels else []
         content = await request.body()
         return await to_thread.run_sync(
-            lambda: open_view(gallery, run).start_from_upload(content), limiter=decoders
+            lambda: open_view(gallery, run).start_from_upload(content, levels), limiter=decoders
         )
 
     @router.get("/space")

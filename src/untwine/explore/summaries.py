@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from untwine.explore.answers import Cluster, FactorSummary, LatentSummary, RunSummary, ScoreLine
+from untwine.explore.answers import (
+    Cluster,
+    FactorSummary,
+    LabelSummary,
+    LatentSummary,
+    RunSummary,
+    ScoreLine,
+)
 from untwine.explore.spaces import factor_differences, slider_range
 from untwine.latents import central_range
 from untwine.registry import metrics, models
@@ -41,6 +48,10 @@ def run_summary(sample: RunSample) -> RunSummary:
         tile=sample.tile,
         latents=_latent_summaries(sample),
         factors=[FactorSummary(name=name, levels=size) for name, size in named],
+        labels=[
+            LabelSummary(name=name, levels=list(levels))
+            for name, levels in sample.shared_model.labels.items()
+        ],
         clusters=sample.shared_model.layout.clusters,
         shared=sample.shared_model.layout.shared,
         examples=len(sample.index),

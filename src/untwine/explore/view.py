@@ -86,20 +86,22 @@ class RunView(RunSample):
 
     def start_from_prior(self, seed: int) -> Start:
         """A code drawn from the model's prior."""
-        return Start(
-            code=self.shared_model.sample_codes(1, check_seed(seed))[0].tolist(),
-            picture="",
-            note="",
-        )
+        code = self.shared_model.sample_codes(1, check_seed(seed))[0].tolist()
+        levels = [seed % len(names) for names in self.shared_model.labels.values()]
+        return Start(code=[*code, *levels], picture="", note="")
 
-    def start_from_upload(self, content: bytes) -> Start:
-        """The code of a picture file, cropped and resized to fit the model."""
+    def start_from_upload(self, content: bytes, levels: Sequence[int] = ()) -> Start:
+        """The code of a picture file, cropped and resized to fit the model.
+
+        Without levels of its labels, a conditional model takes the first of each.
+        """
         if not self.shared_model.has_images:
             raise IncompatibleError(
                 "this model takes vectors, not pictures; start from an example or from the prior"
             )
         x, note = fit_to_model(content, self.shape)
-        code = self.shared_model.encode(x, self._companions)
+        chosen = self.check_levels(levels or [0] * len(self.shared_model.labels))
+        code = self.shared_model.encode(x, self._companions, chosen)
         return Start(code=code.tolist(), picture=data_url(self.row(x[None].numpy())), note=note)
 
     # Pictures of codes
@@ -182,7 +184,8 @@ class RunView(RunSample):
 
     def _errors(self) -> NDArray[np.float64]:
         """(N,) squared errors, summed over pixels."""
-        decoded = self.shared_model.each_decoded(self.statistics().codes)
+        codes = self.shared_model.add_labels(self.statistics().codes, self.index)
+        decoded = self.shared_model.each_decoded(codes)
         pairs = zip(decoded, self.shared_model.each_taken(self.index), strict=True)
         gaps = [(y - x.numpy()).astype(np.float64).reshape(len(x), -1) for y, x in pairs]
         return np.concatenate([(gap**2).sum(1) for gap in gaps])

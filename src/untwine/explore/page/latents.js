@@ -33,6 +33,7 @@ untwine.views.latents = {
 
     function reflect() {
       for (const [number, row] of rows) row.show(hand.code[number], hand.origin[number]);
+      labels.forEach(({ menu, number }) => { menu.querySelector("select").value = hand.code[number]; });
       undo.disabled = !hand.moved().length;
     }
 
@@ -80,7 +81,8 @@ untwine.views.latents = {
     async function upload(file) {
       if (!file) return;
       try {
-        await choose("upload", await api.send(api.of(run, "start"), file));
+        const levels = labels.map(({ number }) => hand.code[number]);
+        await choose("upload", await api.send(api.of(run, "start", levels.length ? { labels: levels } : {}), file));
       } catch (error) {
         untwine.problem(error);
       }
@@ -90,6 +92,14 @@ untwine.views.latents = {
     const others = api.copy ? null : el("div", { class: "buttons" },
       el("button", { type: "button", onclick: () => choose(`prior-${draws}`) }, "the prior"),
       summary.shape.length === 3 ? el("label", { class: "button" }, file, "your picture") : null);
+
+    // ---- the labels of a conditional model, whose levels end the code ----
+
+    const labels = (api.copy ? [] : summary.labels).map(({ name, levels }, k) => {
+      const number = summary.latents.length + k;
+      const options = levels.map((level, value) => [String(value), level]);
+      return { number, menu: parts.select(parts.plain(name), options, "0", (value) => move(number, +value)) };
+    });
 
     // ---- the sliders ----
 
@@ -128,7 +138,7 @@ untwine.views.latents = {
 
     root.append(
       el("div", { class: "stage" },
-        el("div", { class: "card now" }, el("figure", { class: "decoded" }, decoded, el("figcaption", {}, "Decoded image")), origin),
+        el("div", { class: "card now" }, el("figure", { class: "decoded" }, decoded, el("figcaption", {}, "Decoded image"), labels.map(({ menu }) => menu)), origin),
         el("div", { class: "from" }, el("h2", {}, "Start from"), others, note, picker.element, parts.missing(summary))),
       el("section", {},
         el("div", { class: "headed" }, el("h2", {}, "Move the latents"), undo),
@@ -143,7 +153,7 @@ untwine.views.latents = {
     async function restore() {
       const code = (state.get("code") || "").split(",").map(Number);
       const asked = state.get("start");
-      if (!api.copy && code.length === summary.latents.length && code.every(Number.isFinite)) {
+      if (!api.copy && code.length === summary.latents.length + labels.length && code.every(Number.isFinite)) {
         await begin("upload", { code, picture: "", note: "" });
       } else {
         const first = examples.length ? `example-${examples[0].index}` : "prior-0";
@@ -151,7 +161,7 @@ untwine.views.latents = {
       }
       for (const pair of (state.get("move") || "").split(",").filter(Boolean)) {
         const [number, value] = pair.split(":").map(Number);
-        if (byNumber.has(number) && Math.abs(value) <= CONSTANTS.maxCodeValue) move(number, value);
+        if ((byNumber.has(number) || labels.some((label) => label.number === number)) && Math.abs(value) <= CONSTANTS.maxCodeValue) move(number, value);
       }
       root.addEventListener("shown", () => point(Number(state.get("latent") ?? NaN)));
     }

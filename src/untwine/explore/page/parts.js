@@ -219,7 +219,7 @@ const parts = (() => {
     return {
       get code() { return code; },
       get origin() { return origin; },
-      moved: () => [...byNumber.keys()].filter((number) => code[number] !== origin[number]),
+      moved: () => [...code.keys()].filter((number) => code[number] !== origin[number]),
       begin(start) {
         origin = start.code.map((value) => +api.number(value));
         code = [...origin];
