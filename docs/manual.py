@@ -172,7 +172,9 @@ def signature(function: Callable[..., Any], *, method: bool = False) -> str:
         words += ["*"] if first else []
         kind = "" if p.annotation is p.empty else f": {annotation(p.annotation)}"
         plain = p.default is p.empty
-        words.append(f"{starred}{p.name}{kind}" + ("" if plain else f" = {default(p.default)}"))
+        equals = " = " if kind else "="
+        value = "" if plain else f"{equals}{default(p.default)}"
+        words.append(f"{starred}{p.name}{kind}{value}")
     returns = found.return_annotation
     empty = returns is found.empty or inspect.isclass(function)
     arrow = "" if empty else f" -> {annotation(returns)}"
