@@ -70,6 +70,7 @@ def shown(output: Any, source: str, name: str) -> str:
         return f"![{source.splitlines()[-1].strip()}]({picture})"
     if "text/html" in data:
         html = re.sub(r"<style.*?</style>", "", data["text/html"], flags=re.DOTALL)
+        html = html.replace(' border="1" class="dataframe"', "")  # the site has its own style
         html = PNG_URL.sub(lambda match: saved(match[1], name), html)
         return re.sub(r">\n\s*<", "><", html).replace("\n", "<br>")
     return fenced(data.get("text/plain", ""))

@@ -73,6 +73,9 @@ untwine.plot.by_value("studies/weights", "reconstruction.squared_error")
 untwine.plot.trade_off("studies/weights", "reconstruction.squared_error", ["mig"])
 
 # %% [markdown]
+# The error rises with β, clearly. MIG does not tell: its deviations are larger than its differences, so four seeds of a
+# short training do not answer the question.
+#
 # Before you believe a difference, ask whether it is larger than chance. The report compares settings seed by seed, with
 # intervals that are corrected for the number of comparisons, and begins with what was learned and what was not.
 
