@@ -109,15 +109,38 @@ def test_pages_are_in_the_navigation_of_the_site():
     assert list(site.unlisted(ROOT)) == []
 
 
-def test_the_site_builds_without_broken_links_and_foreign_requests(tmp_path):
+@pytest.fixture(scope="module")
+def built_site(tmp_path_factory):
+    """The folder of the site, built offline."""
     pytest.importorskip("zensical", reason="the extra `docs` is not installed")
-    site.stage(ROOT, tmp_path / "build" / "pages")
-    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    root = tmp_path_factory.mktemp("site")
+    site.stage(ROOT, root / "build" / "pages")
+    shutil.copy(ROOT / "zensical.toml", root)
     build = [sys.executable, "-m", "zensical", "build", "--strict"]
-    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(build, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert list(site.broken(tmp_path / "site")) == []
-    assert len(list((tmp_path / "site").rglob("*.html"))) >= len(list(ROOT.glob("docs/**/*.md")))
+    return root / "site"
+
+
+def test_the_site_has_every_page_and_no_broken_links(built_site):
+    assert list(site.broken(built_site)) == []
+    assert len(list(built_site.rglob("*.html"))) >= len(list(ROOT.glob("docs/**/*.md")))
+
+
+def test_the_site_from_disk_asks_no_other_host(built_site):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium") or pytest.skip("Chromium is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page, asked = browser.new_page(viewport={"width": 380, "height": 700}), []
+        page.on("request", lambda request: asked.append(request.url))
+        for name in ("index.html", "docs/tutorials/first-model.html", "docs/reference/api.html"):
+            page.goto((built_site / name).as_uri())
+            width = "document.documentElement.scrollWidth - window.innerWidth"
+            assert page.evaluate(width) <= 0, f"{name} is wider than a phone"
+        browser.close()
+    assert len(asked) > 10
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
 def test_the_check_of_the_site_finds_what_is_broken(tmp_path):
