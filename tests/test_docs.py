@@ -85,7 +85,8 @@ def test_pages_name_commands_that_exist():
         command = app
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]
-        assert not getattr(command, "commands", {}) or not words, f"{line}: no such command"
+        is_named = not getattr(command, "commands", {}) or not words or words[0].startswith("-")
+        assert is_named, f"{line}: no such command"
         params = [*app.params, *command.params]
         options = {name for p in params for name in (*p.opts, *p.secondary_opts)}
         used = {word.partition("=")[0] for word in words if word.startswith("-")}

@@ -82,6 +82,13 @@ def test_every_extra_of_a_feature_is_named_where_its_library_is_missing():
     assert EXTRAS.keys() - FOR_WORK - optional == named | TRACKERS.keys()
 
 
+def test_the_page_about_installing_lists_every_extra():
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text("utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert listed == EXTRAS.keys() - FOR_WORK
+
+
 def test_pins_are_exact_and_hold_every_dependency():
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     pins = dict(line.lower().split("==") for line in lines if not line.startswith("#"))
