@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from untwine.distributions import Gaussian
-from untwine.records import Batch, Density, Draw, Latent, Sizes
+from untwine.records import Batch, Density, Draw, Latent, Likelihood, Network, Sizes
 from untwine.slots import Corruption, Encoder, Extras, Latents, Mapping, Posterior, Prior
 from untwine.tools.compute import frozen_statistics
 
@@ -108,3 +109,11 @@ class View(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.function(x)
+
+
+def add_view(network: Network, likelihood: Likelihood) -> Network:
+    """The network with an encoder that sees data as the likelihood asks."""
+    view = likelihood.view
+    if view is None:
+        return network
+    return replace(network, encoder=lambda shape: nn.Sequential(View(view), network.encoder(shape)))
