@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test doors dist check docs site bench reproduce fuzz clean
 
-# Train on the embedded sprites for about two minutes, score the model, write its report.
-demo: $(READY)
-	@RUN=$$($(BIN)/untwine train beta-tcvae sprites --set size=32 --set beta=6 --steps 6000 --lr 1e-3) \
-	  && $(BIN)/untwine evaluate "$$RUN" \
-	  && printf 'report: ' && $(BIN)/untwine report "$$RUN"
+# Train on painted faces for about two minutes, write the model's report, say what to open.
+demo: $(DEMO_READY)
+	@RUN=$$($(BIN)/untwine train beta-tcvae faces --set domain=scan --set size=32 --set count=6000 \
+	    --set beta=3 --steps 4000 --lr 1e-3) \
+	  && REPORT=$$($(BIN)/untwine report "$$RUN") \
+	  && echo "open $$REPORT in a browser, or move the latents with: $(BIN)/untwine explore $$RUN"
 
 test: $(READY)
 	$(BIN)/pytest --numprocesses auto --dist worksteal
@@ -53,12 +56,17 @@ fuzz: $(READY)
 clean:
 	rm -rf $(VENV) $(VENV)-* dist build site .pytest_cache .ruff_cache .hypothesis
 
-$(READY): pyproject.toml constraints.txt
+# The package and the explorer; tools for tests and checks come on top of that.
+$(DEMO_READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(PIP) --editable ".[explore]"
+	touch $@
+
+$(READY): $(DEMO_READY)
+	$(PIP) --editable ".[dev]"
 	touch $@
 
 $(VENV)-doors/.ready: pyproject.toml constraints.txt
 	test -x $(VENV)-doors/bin/python || $(PYTHON) -m venv $(VENV)-doors
-	$(VENV)-doors/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[doors]"
+	$(subst $(BIN),$(VENV)-doors/bin,$(PIP)) --editable ".[doors]"
 	touch $@

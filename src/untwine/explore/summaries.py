@@ -112,15 +112,16 @@ def score_lines(path: Path) -> list[ScoreLine]:
     lines: list[ScoreLine] = []
     for label, stored in read_scores(path).items():
         entry, _ = metrics.parse(label)
-        better = "higher" if entry.metadata["higher_is_better"] else "lower"
+        mark = " (unreliable)" if entry.unreliable(stored["values"]) else ""
         for position, (key, value) in enumerate(stored["values"].items()):
             references = {
                 kind: values[key] for kind, values in stored["references"].items() if key in values
             }
+            better = "higher" if entry.is_higher_better(key) else "lower"
             lines.append(
                 ScoreLine(
                     name=value_name(label, key),
-                    title=value_title(label, key),
+                    title=value_title(label, key) + mark,
                     value=value,
                     # A metric's further values are scores only if the reference codes have them.
                     better=better if references or not position else "",
