@@ -12,7 +12,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 demo: $(DEMO_READY)
 	@RUN=$$($(BIN)/untwine train beta-tcvae faces --set domain=scan --set size=32 --set count=6000 \
 	    --set beta=3 --steps 4000 --lr 1e-3) \
-	  && REPORT=$$($(BIN)/untwine report "$$RUN") \
+	  && REPORT=$$($(BIN)/untwine report "$$RUN" --examples 2000) \
 	  && echo "open $$REPORT in a browser, or move the latents with: $(BIN)/untwine explore $$RUN"
 
 test: $(READY)
