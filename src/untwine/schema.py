@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Annotated, Any, Literal
 
 from untwine.errors import ParameterError, UnknownNameError
@@ -21,6 +22,9 @@ TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", s
 
 
 MAX_COUNT = 2**20  # upper end of whole numbers that have none of their own
+MAX_REPEATS = 10_000  # seeds, draws or retries of one command
+MAX_WORKERS = 4096
+MAX_THREADS = 1024
 MAX_SEED = 2**63 - 1
 MAX_TEXT = 4096  # characters of a value
 MAX_NUMBERS = 1000  # in a list of them
@@ -127,6 +131,18 @@ def _integers(value: object) -> tuple[int, ...] | None:
         return None
     items = [_convert(item, int) for item in typing.cast(Iterable[object], value)]
     return None if None in items else typing.cast(tuple[int, ...], tuple(items))
+
+
+def require_count(name: str, value: int, least: int, most: int = MAX_COUNT) -> None:
+    """Refuse a whole number that is out of its range.
+
+    >>> require_count("seeds", 0, 1, 10)
+    Traceback (most recent call last):
+    untwine.errors.ParameterError: seeds must be a whole number from 1 to 10, not 0
+    """
+    if not isinstance(value, Integral) or not least <= value <= most:
+        shown = f"{value!r:.{MAX_SHOWN}}"
+        raise ParameterError(f"{name} must be a whole number from {least} to {most:,}, not {shown}")
 
 
 def parameters_of(function: Callable[..., object]) -> dict[str, Parameter]:

@@ -47,7 +47,7 @@ from untwine.vae import VAE, Recipe
 
 NUMBER_BOUNDS = {
     "latent": (1, 10_000),
-    "batch": (1, 10**9),
+    "batch": (1, schema.MAX_COUNT),
     "steps": (1, 10**12),
     "seed": (0, 2**63 - 1),
 }
@@ -476,9 +476,17 @@ def model_card(pieces: ModelSpec | Run, data: Dataset, *, latent: int) -> ModelC
 
 
 def build_from_card(
-    card: ModelCard, *, draw_examples: Callable[[int], Tensor] | None = None, batch: int = 4
+    card: ModelCard,
+    *,
+    draw_examples: Callable[[int], Tensor] | None = None,
+    batch: int = 4,
+    max_bytes: int = MAX_MODEL_BYTES,
 ) -> VAE:
-    """The model that a card describes, with weights from torch's random numbers."""
+    """The model that a card describes, with weights from torch's random numbers.
+
+    Every tensor is counted before it is made, so that a model of more than `max_bytes` is refused
+    without taking more.
+    """
     network, likelihood = networks.make(card.network), likelihoods.make(card.likelihood)
     sizes = Sizes(
         torch.Size(card.shape),
@@ -488,7 +496,7 @@ def build_from_card(
         labels=card.labels,
     )
     try:
-        with AllocationLimit(MAX_MODEL_BYTES):
+        with AllocationLimit(min(max_bytes, MAX_MODEL_BYTES)):
             model = merge_recipes(card.model).build(sizes, network, likelihood, batch=batch)
     except IncompatibleError as error:
         raise IncompatibleError(f"{card.model_name} cannot be built: {error}") from None

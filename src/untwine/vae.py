@@ -273,8 +273,10 @@ class VAE(Autoencoder):
         batch = self.as_batch(x)
         with eval_mode(self):
             features = self.features(batch.x)
-            traces = (self.trace(batch, features=features) for _ in range(samples))
-            return torch.stack([trace.log_weight() for trace in traces], 1)
+            weights = features.new_empty(len(batch.x), samples)  # small results kept one by one
+            for k in range(samples):  # would leave holes between the large tensors of the passes
+                weights[:, k] = self.trace(batch, features=features).log_weight()
+        return weights
 
 
 @dataclass(frozen=True)

@@ -1,135 +1,155 @@
-"""Mutate good and bad files of every door, and count what is neither read nor refused.
+"""Mutate what every door takes, and count what is neither right nor refused in a sentence.
 
-    python tests/corpus/fuzz.py 10000 [SEED]
+    python tests/corpus/fuzz.py 10000 [SEED]           all doors, a table
+    python tests/corpus/fuzz.py 1 SEED DOOR FIRST      one input again, with its traceback
 
-Prints a table: inputs, tracebacks, hangs and refusals for want of memory, per door. `make fuzz`
-and the slow tests run it. Memory is limited for the whole process and time for each input.
+Each door has a process of its own, which may crash. Every input is made from the seed, the door and
+its number alone. Columns of the table:
+
+    traceback  an error that is no sentence        memory   more than allowed (`Trial.max_bytes`)
+    hang       a minute of computing               outside  files, network or programs outside
+    crash      the process died                    silent   a damaged file, another answer, no word
+    slow       a refusal that took more than a second of the processor
 """
 
+import json
+import os
 import random
-import resource
-import runpy
-import signal
+import subprocess
 import sys
 import tempfile
-import time
 import traceback
 import warnings
 from collections import Counter
 from pathlib import Path
 
-from untwine.errors import UntwineError
-
-HERE = Path(__file__).parent
-MADE = runpy.run_path(str(HERE / "make.py"))
-DOORS = runpy.run_path(str(HERE / "doors.py"))["DOORS"]
-MAX_SECONDS = 20
-MAX_GROWTH = 2**30  # bytes above what the process has when it begins
-MAX_SEED_FILE = 2**17  # larger files of the corpus take long to mutate
-OUTCOMES = ("traceback", "hang", "over 1 GB")
-TOKENS = (
-    *(b"vae", b"[", b"]", b"{", b": ", b"- ", b"&a ", b"*a", b"<<: ", b"null", b"1", b"0.5", b"\n"),
-    *(b",", b"'", b'"', b"~", b"models", b"seeds", b"scales", b"!!int ", b"2001-01-01", b"x" * 300),
-)
-NUMBERS = (b"0", b"-1", b"9" * 19, b"9" * 400, b"1e400", b"nan", b"2147483648", b"True")
+FAILURES = ("traceback", "hang", "crash", "memory", "outside", "silent", "slow")
+MAX_SECONDS = 60  # of the processor
+MAX_REFUSAL = 1.0  # seconds of the processor
+WARM_UP = 12  # inputs that load what is loaded on first use
 
 
-class Hang(BaseException):
-    pass
+def judge(trial, watch) -> tuple[str, object, str]:
+    """How a trial ended, with its cost and the text of what went wrong."""
+    from watch import Hang
+
+    from untwine.errors import UntwineError
+
+    outcome, note, answer = "read", "", None
+    with watch.measure(MAX_SECONDS) as cost:
+        try:
+            answer = trial.work()
+        except (UntwineError, SystemExit) as error:
+            outcome, note = "refused", str(error)
+        except Hang:
+            outcome, note = "hang", traceback.format_exc(limit=-6)
+        except MemoryError:
+            outcome, note = "memory", traceback.format_exc(limit=-6)
+        except Exception:
+            outcome, note = "traceback", traceback.format_exc(limit=-8)
+    if cost.effects:
+        return "outside", cost, "\n".join(cost.effects)
+    if outcome == "read" and trial.expected is not None and answer != trial.expected:
+        told = bool(cost.messages.strip()) or trial.is_told(answer)
+        outcome, note = ("refused", cost.messages) if told else ("silent", f"{answer!r:.2000}")
+    if outcome in ("read", "refused") and cost.bytes > trial.max_bytes:
+        outcome = "memory"
+    if outcome == "refused" and cost.seconds > MAX_REFUSAL:
+        outcome = "slow"
+    return outcome, cost, note
 
 
-def ring(*_):
-    raise Hang
+def run_door(name: str, first: int, count: int, seed: int, report) -> None:
+    """Try inputs of one door, writing a line of JSON for each."""
+    warnings.simplefilter("ignore")
+    from trials import DOORS
+
+    with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as private:
+        os.environ |= {
+            "UNTWINE_DATA": f"{place}/cache",
+            "UNTWINE_CONFIG": f"{place}/config",
+            "MPLCONFIGDIR": f"{place}/matplotlib",
+            "TMPDIR": place,
+        }
+        tempfile.tempdir = place
+        os.chdir(place)
+        from watch import Watch
+
+        door = DOORS[name](Path(place), Path(private))
+        watch = Watch(Path(place), Path(private))
+        for i in range(-WARM_UP, 0):
+            judge(door(random.Random(f"warm {i}")), watch)
+        for i in range(first, first + count):
+            print(json.dumps({"start": i}), file=report, flush=True)
+            trial = door(random.Random(f"{seed} {name} {i}"))
+            outcome, cost, note = judge(trial, watch)
+            line = {"input": i, "outcome": outcome, "seconds": cost.seconds, "bytes": cost.bytes}
+            if outcome in FAILURES or count == 1:
+                line |= {"what": trial.what, "note": note}
+            print(json.dumps(line), file=report, flush=True)
 
 
-def mutate(content: bytes, other: bytes, rng: random.Random, text: bool = False) -> bytes:
-    """One to four changes: bits, bytes, numbers, cuts, repeats and pieces of another file."""
-    data = bytearray(content)
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(data) + 1)
-        kind = rng.choice((2, 3, 4, 5, 7, 7, 7)) if text else rng.randrange(7)
-        if kind == 0 and at < len(data):
-            data[at] ^= 1 << rng.randrange(8)
-        elif kind == 1 and at < len(data):
-            data[at] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
-        elif kind == 2:
-            del data[at : at + rng.randint(1, 16)]
-        elif kind == 3:
-            data[at:at] = data[at : at + 32] * rng.randint(1, 8)
-        elif kind == 4:
-            data[at : at + rng.randint(0, 4)] = rng.choice(NUMBERS)
-        elif kind == 5:
-            start = rng.randrange(len(other) + 1)
-            data[at : at + 8] = other[start : start + rng.randint(1, 64)]
-        elif kind == 7:
-            data[at : at + rng.randint(0, 4)] = rng.choice(TOKENS)
-        else:
-            data[at : at + 4] = rng.choice((b"\xff" * 4, b"\0" * 4, b"\xff\xff\xff\x7f"))
-    return bytes(data)
+def drive(name: str, count: int, seed: int) -> list[dict]:
+    """The lines of all inputs of a door; the process is started again after one that crashed."""
+    lines, first = [], 0
+    while first < count:
+        with tempfile.NamedTemporaryFile("r") as report:
+            command = [sys.executable, __file__, str(count - first), str(seed), name, str(first)]
+            ended = subprocess.run([*command, report.name], stdout=subprocess.DEVNULL, check=False)
+            new = [json.loads(line) for line in report]
+        lines += [line for line in new if "outcome" in line]
+        if ended.returncode == 0:
+            break
+        crashed = max((line["start"] for line in new if "start" in line), default=None)
+        if crashed is None:
+            raise SystemExit(f"{name} cannot be tried: exit {ended.returncode}")
+        lines.append({"input": crashed, "outcome": "crash", "note": f"exit {ended.returncode}"})
+        first = crashed + 1
+    return lines
 
 
-def try_file(door, path: Path) -> str:
-    signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
-    try:
-        door(path)
-    except UntwineError as error:
-        return "over 1 GB" if "more memory than there is" in str(error) else "refused"
-    except Hang:
-        return "hang"
-    except MemoryError:
-        return "over 1 GB"
-    except Exception:
-        traceback.print_exc(limit=-4)
-        return "traceback"
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    return "read"
+def show(name: str, lines: list[dict], seed: int) -> str:
+    """A row of the table; failures are described on stderr."""
+    for line in lines:
+        if line["outcome"] in FAILURES:
+            print(
+                f"--- {name!r} input {line['input']} of seed {seed}: {line['outcome']} "
+                f"{line.get('what', '')} ({line.get('seconds', 0):.2f} s, "
+                f"{line.get('bytes', 0) / 2**20:.0f} MiB)\n{line.get('note', '')}",
+                file=sys.stderr,
+                flush=True,
+            )
+    count = Counter(line["outcome"] for line in lines)
+    seconds = max(
+        (line.get("seconds", 0) for line in lines if line["outcome"] == "refused"), default=0
+    )
+    peak = max((line.get("bytes", 0) for line in lines), default=0)
+    cells = [len(lines), *(count[kind] for kind in (*FAILURES, "refused", "read"))]
+    return f"| {name} | {' | '.join(map(str, cells))} | {seconds:.2f} | {peak / 2**20:.0f} |"
 
 
-def fuzz(n: int, seed: int) -> dict[str, Counter[str]]:
-    rng, counts = random.Random(seed), {door: Counter() for door in DOORS}
-    files = {
-        door: [
-            (name, content)
-            for name, content in (*MADE["VALID"][door].items(), *MADE["CASES"][door].items())
-            if len(content) <= MAX_SEED_FILE
-        ]
-        for door in DOORS
-    }
-    slowest = 0.0
-    with tempfile.TemporaryDirectory() as place:
-        for i in range(n):
-            door = list(DOORS)[i % len(DOORS)]
-            good = list(MADE["VALID"][door].items())
-            name, content = rng.choice(good if rng.random() < 0.5 else files[door])
-            other = rng.choice(files[door])[1]
-            path = Path(place) / name
-            path.write_bytes(mutate(content, other, rng, name.endswith((".yaml", ".csv"))))
-            start = time.monotonic()
-            outcome = try_file(DOORS[door], path)
-            slowest = max(slowest, time.monotonic() - start)
-            counts[door][outcome] += 1
-            if outcome in OUTCOMES:
-                print(f"input {i} of seed {seed}: {door} {name}: {outcome}", file=sys.stderr)
-            path.unlink()
-    print(f"slowest input: {slowest:.1f} s")
-    return counts
+def main() -> int:
+    from trials import DOORS
+
+    n, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    if len(sys.argv) > 5:
+        with open(sys.argv[5], "w") as report:
+            run_door(sys.argv[3], int(sys.argv[4]), n, seed, report)
+        return 0
+    if len(sys.argv) > 4:
+        run_door(sys.argv[3], int(sys.argv[4]), n, seed, sys.stdout)
+        return 0
+    names = sys.argv[3:4] or list(DOORS)
+    print(f"| door | inputs | {' | '.join(FAILURES)} | refused | read | s at most | MiB at most |")
+    print("|---" * (len(FAILURES) + 6) + "|", flush=True)
+    failed = False
+    for k, name in enumerate(names):
+        share = n // len(names) + (k < n % len(names))
+        lines = drive(name, share, seed)
+        failed |= any(line["outcome"] in FAILURES for line in lines)
+        print(show(name, lines, seed), flush=True)
+    return int(failed)
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    for name, content in MADE["VALID"].items():  # what is loaded on first use counts as there
-        with tempfile.TemporaryDirectory() as warm:
-            for file, good in content.items():
-                (Path(warm) / file).write_bytes(good)
-                DOORS[name](Path(warm) / file)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MAX_GROWTH,) * 2)
-    signal.signal(signal.SIGALRM, ring)
-    counts = fuzz(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
-    print(f"| door | inputs | {' | '.join(OUTCOMES)} | refused | read |")
-    print("|---" * (len(OUTCOMES) + 4) + "|")
-    for door, count in counts.items():
-        cells = [count.total(), *(count[kind] for kind in (*OUTCOMES, "refused", "read"))]
-        print(f"| {door} | {' | '.join(map(str, cells))} |")
-    sys.exit(any(count[kind] for count in counts.values() for kind in OUTCOMES))
+    sys.exit(main())

@@ -6,9 +6,11 @@ Each was, or could be, a traceback, a hang or a bomb. `CASES` maps a door to its
 
 import gzip
 import io
+import runpy
 import struct
 import zipfile
 import zlib
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -62,6 +64,7 @@ def png_of(width, height):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
 
 
+CONTAINERS = runpy.run_path(str(Path(__file__).with_name("containers.py")))
 GOOD_NPZ = npz(images=npy(), factors=npy(np.arange(3)[:, None]))
 LAUGHS = "a0: &a0 [x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9)
@@ -78,6 +81,7 @@ VALID = {
     "idx": {"x": IDX, "x.gz": gzip.compress(IDX, mtime=0)},
     "study": {"x.yaml": STUDY.encode()},
     "table": {"ours.csv": TABLE.encode(), "x.csv.gz": gzip.compress(PUBLISHED.encode(), mtime=0)},
+    **CONTAINERS["VALID"],
 }
 CASES = {
     "array": {
@@ -161,4 +165,5 @@ CASES = {
         "wide.csv": b"," * 20_000,
         "cut.csv.gz": gzip.compress(TABLE.encode(), mtime=0)[:-9],
     },
+    **CONTAINERS["CASES"],
 }

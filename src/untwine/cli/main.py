@@ -115,6 +115,10 @@ SPIN_COUNT = "10000"
 """Turns that a waiting thread of torch spins; its default of 300,000 is slow on a busy machine."""
 
 
+NO_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
+"""How torch says that there is no memory."""
+
+
 def main() -> None:
     """Run the command; errors are one sentence and a non-zero exit."""
     os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)  # read when torch is loaded
@@ -125,9 +129,19 @@ def main() -> None:
     except UntwineError as error:
         say(f"error: {error}")
         sys.exit(2 if isinstance(error, ParameterError) else 1)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        say("error: this needs more memory than there is; use less data, a smaller batch or model")
+        sys.exit(1)
     except OSError as error:  # a file or directory that cannot be read or written
         say(f"error: {error}")
         sys.exit(1)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory could not be allocated; torch says so in the text of a `RuntimeError`."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in NO_MEMORY)
 
 
 if __name__ == "__main__":

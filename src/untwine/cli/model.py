@@ -75,8 +75,9 @@ def encode(
     """
     from untwine.runs.finding import open_trained
     from untwine.scoring.codes import codes
-    from untwine.scoring.outputs import write_codes
+    from untwine.scoring.outputs import check_ending, write_codes
 
+    check_ending(out)
     trained = open_trained(run, runs, data)
     model = given(trained.model, label)
     table = codes(model, trained.open_data(), draws=draws, seed=seed, quiet=quiet)
@@ -104,8 +105,10 @@ def outliers(
     """
     from untwine.runs.finding import open_trained
     from untwine.scoring.codes import outliers as find_outliers
-    from untwine.scoring.outputs import write_codes
+    from untwine.scoring.outputs import check_ending, write_codes
 
+    if out is not None:
+        check_ending(out)
     trained = open_trained(run, runs, data)
     model = given(trained.model, label)
     table = find_outliers(model, trained.open_data(), draws=draws, seed=seed, quiet=quiet)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from untwine.cli.options import Device, ModelName, Quiet, Runs, Settings, Track
+from untwine.schema import MAX_THREADS
 from untwine.tools.terminal import say, show_path, show_table
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def train(
     threads: Annotated[
         int | None,
         typer.Option(
-            min=1, max=1024, help="CPU threads; all by default, 1 for small dense networks."
+            min=1, max=MAX_THREADS, help="CPU threads; all by default, 1 for small dense networks."
         ),
     ] = None,
     compile: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from untwine.data.arrays import as_vectors
 from untwine.data.dataset import BERNOULLI, Dataset, Factors, Vectors
-from untwine.data.incoming.bounds import read_packed
+from untwine.data.incoming.bounds import read_packed, refuse_unreadable
+from untwine.data.incoming.tables import MAX_COLUMNS, read_parquet
 from untwine.errors import DataError
 from untwine.records import Columns
 from untwine.registry import Choice
@@ -55,11 +57,11 @@ def as_table(frame: Any, *, factors: Sequence[str] = (), row_names: str = "") ->
         factors: names of the columns that are factors, not part of the examples.
         row_names: name of the column that names the rows; by default there is none.
     """
-    names, columns = list(map(str, frame)), _columns(frame)
-    for name in names:
-        if names.count(name) > 1:
+    names = list(map(str, frame))
+    for name, count in Counter(names).items():
+        if count > 1:
             raise DataError(f"two columns are called {name!r}; give each a name of its own")
-    by_name = dict(zip(names, columns, strict=True))
+    by_name = dict(zip(names, _columns(frame), strict=True))
     for name in (*factors, *([row_names] if row_names else [])):
         if name not in by_name:
             raise DataError(unknown_name("column", name, names))
@@ -124,6 +126,8 @@ def _number(cell: Any) -> float | None:
         return np.nan
     try:
         return float(cell)
+    except OverflowError:  # a whole number of hundreds of digits
+        return np.inf
     except (TypeError, ValueError):
         return None
 
@@ -253,7 +257,7 @@ def read_table(path: Path, factors: Iterable[str] = (), row_names: str = "") -> 
     A first column without a name holds the names of the rows. A first line of numbers alone is no
     header, and columns are called `column 1` and so on.
     """
-    frame = _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+    frame = read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
     names = list(map(str, frame.columns))
     unnamed = "" if names and names[0] == "" else None
     if unnamed is not None and not row_names:
@@ -265,26 +269,29 @@ def read_table(path: Path, factors: Iterable[str] = (), row_names: str = "") -> 
 def _read_csv(path: Path) -> pd.DataFrame:
     import pandas as pd
 
-    try:
-        stream = io.StringIO(read_packed(path).decode("utf-8-sig"), newline="")
+    with refuse_unreadable("its lines differ in length or are damaged"):
+        try:
+            text = read_packed(path).decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise DataError("it is not text in UTF-8; save it as CSV in UTF-8") from None
+        stream = io.StringIO(text, newline="")
         line = stream.readline()
         separator = max(SEPARATORS, key=line.count)
         header = next(csv.reader([line], delimiter=separator), [])
         if not header:
             raise DataError("it is empty")
+        if len(header) > MAX_COLUMNS:
+            raise DataError(f"it has {len(header):,} columns; at most {MAX_COLUMNS:,} are read")
         bare = all(_is_number(cell) for cell in header)
         names = [f"column {k + 1}" for k in range(len(header))] if bare else header
         if bare:
             stream.seek(0)
-        frame = pd.read_csv(
-            stream, sep=separator, header=None, names=range(len(names)), index_col=False
-        )
-    except UnicodeDecodeError:
-        raise DataError("it is not text in UTF-8; save it as CSV in UTF-8") from None
-    except (pd.errors.ParserError, csv.Error) as error:
-        raise DataError(f"its lines differ in length: {error}") from None
-    except pd.errors.EmptyDataError:
-        raise DataError("there are no rows") from None
+        try:
+            frame = pd.read_csv(
+                stream, sep=separator, header=None, names=range(len(names)), index_col=False
+            )
+        except pd.errors.EmptyDataError:
+            raise DataError("there are no rows") from None
     frame.columns = [name.strip() for name in names]
     return frame
 
@@ -295,16 +302,3 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        return pd.read_parquet(path, engine="pyarrow")
-    except ImportError:
-        raise DataError(
-            "Parquet needs pyarrow, which is missing; pip install 'untwine[parquet]'"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"it is not a Parquet file: {error}") from None

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from untwine.data.dataset import Dataset
 from untwine.errors import DamagedFile
 from untwine.records import LatentProfile, ModelCard
 from untwine.registry import networks
-from untwine.spec import NUMBER_BOUNDS, Run, build_from_card
+from untwine.spec import MAX_MODEL_BYTES, NUMBER_BOUNDS, Run, build_from_card
 from untwine.tools.compute import seeded
+from untwine.tools.files import is_regular
 from untwine.tools.sealed import read_json
 from untwine.tools.weights import load_weights, read_weights, weight_shapes
 from untwine.vae import VAE
@@ -23,6 +25,8 @@ from untwine.vae import VAE
 MAX_CHANNELS = 4
 MIN_PIXELS = 16  # of an image
 SIDES = range(4, 257, 4)  # of images that are tried
+BYTES_BESIDES_WEIGHTS = 2**26  # that building a model takes
+COPIES_OF_WEIGHTS = 4  # that it takes at most, with those of the first pass
 
 
 CHOICE = {"name": str, str: object}
@@ -49,7 +53,8 @@ MAX_SIDE = 1 << 20  # numbers along one axis of an example
 
 def load_from_card(card: ModelCard, file: Path, checksum: str, remedy: str) -> VAE:
     """The model of a card with the weights in a file, in evaluation mode on the CPU."""
-    model = build_empty(card)
+    size = file.stat(follow_symlinks=False).st_size if is_regular(file) else 0
+    model = build_empty(card, BYTES_BESIDES_WEIGHTS + COPIES_OF_WEIGHTS * size)
     load_weights(model, read_weights(file, checksum, model, remedy), file)
     return model.eval()
 
@@ -61,10 +66,17 @@ def load_from_bytes(card: ModelCard, weights: bytes, origin: str) -> VAE:
     return model.eval()
 
 
-def build_empty(card: ModelCard) -> VAE:
-    """The model of a card, with weights that are still to be replaced by the trained ones."""
+def build_empty(card: ModelCard, max_bytes: int = MAX_MODEL_BYTES) -> VAE:
+    """The model of a card, with weights that are still to be replaced by the trained ones.
+
+    A card whose model would be far larger than the file of its weights is refused.
+    """
+
+    def draw_examples(n: int) -> Tensor:
+        return torch.rand(n, *card.shape)
+
     with seeded(0):  # some weights start from examples
-        return build_from_card(card, draw_examples=lambda n: torch.rand(n, *card.shape))
+        return build_from_card(card, draw_examples=draw_examples, max_bytes=max_bytes)
 
 
 def load_model(folder: Path, *, remedy: str = "copy the folder again") -> VAE:

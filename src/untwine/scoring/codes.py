@@ -16,9 +16,10 @@ from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
 from untwine.data.opening import open_as
 from untwine.distributions import Gaussian
-from untwine.errors import IncompatibleError, ParameterError
+from untwine.errors import IncompatibleError
 from untwine.latents import code_layout
 from untwine.records import Inference
+from untwine.schema import MAX_REPEATS, require_count
 from untwine.tools.compute import derive_seed, seeded
 from untwine.tools.progress import progress
 from untwine.vae import VAE
@@ -56,8 +57,7 @@ def codes(
     """
     import pandas as pd
 
-    if draws < 0:
-        raise ParameterError(f"draws must be at least 0, not {draws}")
+    require_count("draws", draws, 0, MAX_REPEATS)
     if isinstance(data, str | Path):
         data = open_as(model.card.data if model.card else "", str(data), model.sizes.shape)
     data = as_dataset(data, like=model.columns)

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Floats = NDArray[np.floating]
+ENDINGS = (".csv", ".tsv", ".parquet", ".npy", ".npz")  # of a table of codes
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a file that `write_codes` cannot write, before anything is computed."""
+    if path.suffix.lower() not in ENDINGS:
+        raise DataError(f"{path} must end in {', '.join(ENDINGS)}")
 
 
 def write_codes(table: DataFrame, path: Path) -> None:
@@ -37,8 +44,7 @@ def write_codes(table: DataFrame, path: Path) -> None:
         ".npy": lambda table, path: write_output(path, _npy(_block(table, "z"))),
         ".npz": lambda table, path: write_output(path, _npz(table)),
     }
-    if path.suffix.lower() not in writers:
-        raise DataError(f"{path} must end in {', '.join(writers)}")
+    check_ending(path)
     writers[path.suffix.lower()](table, path)
 
 

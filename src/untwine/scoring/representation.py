@@ -16,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset
-from untwine.errors import DataError, IncompatibleError, ParameterError
+from untwine.errors import DataError, IncompatibleError
 from untwine.estimators.arrays import largest_code
 from untwine.latents import BatchStatistics, LatentStatistics, batch_statistics, combine
 from untwine.records import Batch, Sampler
+from untwine.schema import require_count
 from untwine.tools.compute import derive_seed, pick_device, retain_freed_memory, seeded
 from untwine.tools.deprecated import renamed_keywords
 from untwine.tools.progress import progress
@@ -117,8 +118,7 @@ class Representation:
         chunk: int = ENCODE_CHUNK,
         repeat: bool = False,
     ) -> None:
-        if n_examples < 2:
-            raise ParameterError(f"an evaluation needs at least 2 examples, not {n_examples}")
+        require_count("examples", n_examples, 2)
         retain_freed_memory()
         self.device = pick_device(device)
         self.model = model.to(self.device)

@@ -15,6 +15,7 @@ from untwine.data.incoming.tables import read_numbers
 from untwine.errors import DataError, UntwineError
 from untwine.registry import Choice
 from untwine.registry import metrics as metric_registry
+from untwine.schema import MAX_REPEATS, require_count
 from untwine.scoring.representation import CodeArrays
 from untwine.scoring.scores import Scores, choose_metrics, compute, each_score, is_strict
 from untwine.spec import Settings
@@ -120,6 +121,7 @@ def score_rows(
         quiet: hide progress bars.
         settings: `NAME=VALUE` parameters of the metrics.
     """
+    require_count("seeds", seeds, 1, MAX_REPEATS)
     choices = choose_metrics(metrics, rows, Settings.read(settings))
     subjects = [subsample_rows(rows, n_examples, seed) for seed in range(seeds)]
     scores = Scores()

@@ -13,7 +13,7 @@ from typing import Any
 from untwine.errors import DamagedFile, DataError, RunError
 from untwine.plugins import Plugin
 from untwine.registry import metrics, plugins_of, require_plugins
-from untwine.runs.directory import PLUGIN, SPEC, STATES, run_state
+from untwine.runs.directory import PLUGIN, SPEC, STATES, read_record, run_state
 from untwine.runs.training import resumable
 from untwine.spec import Run
 from untwine.study.file import Study
@@ -229,11 +229,25 @@ def job_state(job: Job) -> str:
     state = run_state(job.path)
     if state != "finished":
         return state
-    return "failed" if os.path.lexists(job.path / "failed.json") else "waiting"
+    failed = os.path.lexists(job.path / "failed.json") or record_damage(job)
+    return "failed" if failed else "waiting"
+
+
+def record_damage(job: Job) -> str:
+    """What is wrong with run.json or done.json, which running the study again does not mend."""
+    try:
+        read_record(job.path)
+    except DamagedFile as error:
+        return str(error)
+    except RunError:  # not started
+        pass
+    return ""
 
 
 def failure_reason(job: Job) -> str:
-    """Why a run failed: the last line of its reason."""
+    """Why a run failed: its damaged file, or the last line of its reason."""
+    if damage := record_damage(job):
+        return damage
     try:
         reason = read_json(job.path / "failed.json", FAILED, remedy="run the study again")
     except RunError as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 from untwine.errors import ParameterError, RunError
 from untwine.runs.tracking import check_tracker
 from untwine.runs.training import adopt
+from untwine.schema import MAX_REPEATS, MAX_THREADS, MAX_WORKERS, require_count
 from untwine.study import local
 from untwine.study.file import Study
 from untwine.study.folder import StudyFolder, make_folder
@@ -54,6 +55,9 @@ def run(
         quiet: hide progress output.
     """
     check_backend(backend, storage)
+    require_count("workers", workers, 0, MAX_WORKERS)
+    require_count("threads", threads, 1, MAX_THREADS)
+    require_count("retries", retries, 0, MAX_REPEATS)
     if track:
         check_tracker(track)
     folder = study if isinstance(study, StudyFolder) else make_folder(study, out, storage=storage)

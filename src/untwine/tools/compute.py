@@ -63,8 +63,8 @@ def pick_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device(next(kind for kind, usable in available.items() if usable))
     kind, _, number = name.partition(":")
-    if kind not in available:
-        raise ParameterError(f"device must be auto, cpu, cuda or mps, not {name!r}")
+    if kind not in available or len(number) > 9:
+        raise ParameterError(f"device must be auto, cpu, cuda or mps, not {name[:40]!r}")
     count = torch.cuda.device_count() if kind == "cuda" else int(available[kind])
     if not available[kind] or (number.isdecimal() and int(number) >= count):
         instead = f"{kind}:0 to {kind}:{count - 1}" if count > 1 else "cpu"

@@ -1,4 +1,4 @@
-"""Tables of other programs: CSV, MATLAB and HDF5."""
+"""Tables of other programs: CSV, Parquet, MATLAB and HDF5."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ from untwine.data.incoming.bounds import (
     refuse_unreadable,
 )
 from untwine.errors import DataError
+from untwine.tools.extras import needs_extra
 
 if TYPE_CHECKING:
     import h5py
     import pandas as pd
+    import pyarrow as pa
 
 MAX_COLUMNS = 10_000
+BYTES_PER_CELL = 8
 SINGLE_QUOTED = re.compile(rb"(^|,)'[^'\n]*'(,|\r?$)", re.MULTILINE)  # a cell
 MATLAB_HEADER = 128  # bytes
 MATLAB_COMPRESSED = 15  # type of an element that is packed with zlib
@@ -70,6 +73,40 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def read_parquet(path: Path) -> pd.DataFrame:
+    """The table in a Parquet file of plain columns.
+
+    Words are read as their dictionary, so that few long ones do not become many. The caller names
+    the file before an error.
+    """
+    size = file_size(path)
+    with needs_extra("parquet", "Parquet"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    with refuse_unreadable("it is not a Parquet file"):
+        schema = pq.read_schema(path)
+        words = [field.name for field in schema if not pa.types.is_primitive(field.type)]
+        with pq.ParquetFile(path, read_dictionary=words) as file:
+            width, rows = file.metadata.num_columns, file.metadata.num_rows
+            if not 1 <= width <= MAX_COLUMNS or any(pa.types.is_nested(f.type) for f in schema):
+                raise DataError(f"it must have 1 to {MAX_COLUMNS:,} columns of numbers or text")
+            check_unpacked("it", size, rows * width * BYTES_PER_CELL)
+            table = file.read(use_threads=False)
+            check_unpacked("it", size, sum(map(_most_bytes, table.columns)))
+            return table.to_pandas(use_threads=False)
+
+
+def _most_bytes(column: pa.ChunkedArray) -> int:
+    """The bytes of a column, if every cell were as long as the longest word."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        return column.nbytes
+    longest = (pc.max(pc.binary_length(c.dictionary)).as_py() or 0 for c in column.chunks)
+    return len(column) * max(longest, default=0)
 
 
 def read_matlab(content: bytes, name: str, what: str) -> Any:
