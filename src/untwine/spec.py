@@ -43,7 +43,7 @@ from untwine.registry import (
 from untwine.schema import Parameter, Value
 from untwine.tools.compute import AllocationLimit, seeded
 from untwine.train import count_steps
-from untwine.vae import VAE, Recipe
+from untwine.vae import VAE, Recipe, probe
 
 NUMBER_BOUNDS = {
     "latent": (1, 10_000),
@@ -497,7 +497,8 @@ def build_from_card(
     )
     try:
         with AllocationLimit(min(max_bytes, MAX_MODEL_BYTES)):
-            model = merge_recipes(card.model).build(sizes, network, likelihood, batch=batch)
+            model = merge_recipes(card.model).assemble(sizes, network, likelihood)
+        probe(model, batch)
     except IncompatibleError as error:
         raise IncompatibleError(f"{card.model_name} cannot be built: {error}") from None
     model.card = card

@@ -329,6 +329,12 @@ class Recipe:
 
         Pass the batch size of the training if it is below 4.
         """
+        model = self.assemble(sizes, network, likelihood)
+        probe(model, batch)
+        return model
+
+    def assemble(self, sizes: Sizes, network: Network, likelihood: Likelihood) -> VAE:
+        """Make the parts of the model; `probe` then finds those that do not fit."""
         if sizes.latent < 1:
             raise ParameterError(f"a model needs at least 1 latent, not {sizes.latent}")
         likelihood_weight = likelihood.weight(sizes.shape)
@@ -362,13 +368,6 @@ class Recipe:
             draws=self.draws or 1,
         )
         convert_conv2d_weight_memory_format(model, torch.channels_last)  # as fast kernels need
-        try:
-            probe(model, min(batch, 4))
-        except MissingLabels:
-            raise IncompatibleError(
-                "a conditional model knows the labels of data alone, and another part encodes "
-                "inputs of its own; leave out one of them"
-            ) from None
         return model
 
     def all_terms(self) -> Terms:
@@ -376,9 +375,20 @@ class Recipe:
         return {**ELBO, **self.terms}
 
 
+def probe(model: VAE, batch_size: int) -> None:
+    """Run a small batch through the model: parts that do not fit fail here."""
+    try:
+        _run_in_both_modes(model, min(batch_size, 4))
+    except MissingLabels:
+        raise IncompatibleError(
+            "a conditional model knows the labels of data alone, and another part encodes "
+            "inputs of its own; leave out one of them"
+        ) from None
+
+
 @torch.no_grad()
-def probe(model: VAE, n: int) -> None:
-    """Run n examples through the model in both modes; its state stays as it was."""
+def _run_in_both_modes(model: VAE, n: int) -> None:
+    """Run n examples through the model; its state stays as it was."""
     before = {name: value.clone() for name, value in model.named_buffers()}
     with seeded(0):
         labels = torch.zeros(n, len(model.labels), dtype=torch.long) if model.labels else None

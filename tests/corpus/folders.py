@@ -89,10 +89,10 @@ def received_run_door(place: Path, private: Path):
         elif name == "history.csv":
             (path / name).write_bytes(damage((path / name).read_bytes(), rng))
         elif name == "odd":
-            name = make_odd(path, private, rng)
+            name = make_odd(path, private, rng)  # which nothing here reads
         else:
             seal(path / name, change(read(path / name), rng, words))
-        if rng.random() < 0.8:
+        if " of kind " not in name and rng.random() < 0.8:
             bind(path)
         use = rng.choice(
             (

@@ -73,6 +73,7 @@ def run_door(name: str, first: int, count: int, seed: int, report) -> None:
         }
         tempfile.tempdir = place
         os.chdir(place)
+        import matplotlib.font_manager  # noqa: F401 - asks a program for fonts when first loaded
         from watch import Watch
 
         door = DOORS[name](Path(place), Path(private))
@@ -101,7 +102,7 @@ def drive(name: str, count: int, seed: int) -> list[dict]:
         if ended.returncode == 0:
             break
         crashed = max((line["start"] for line in new if "start" in line), default=None)
-        if crashed is None:
+        if crashed is None or ended.returncode > 0:  # the fuzzer itself failed
             raise SystemExit(f"{name} cannot be tried: exit {ended.returncode}")
         lines.append({"input": crashed, "outcome": "crash", "note": f"exit {ended.returncode}"})
         first = crashed + 1

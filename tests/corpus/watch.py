@@ -65,17 +65,20 @@ class Watch:
         elif event == "open":
             path, mode, flags = (*arguments, None, None)[:3]
             writes = bool((flags or 0) & WRITE_FLAGS) or bool(set(mode or "") & set("wax+"))
-            self._judge(event, path, writes)
+            self._judge(event, path, writes, follows=not (flags or 0) & os.O_NOFOLLOW)
         elif event in CHANGES and not isinstance(arguments[0], int):
             folder = arguments[-1] if isinstance(arguments[-1], int) else -1
             base = f"/proc/self/fd/{folder}" if folder > 2 else "."
             self._judge(event, os.path.join(base, os.fsdecode(arguments[0])), True)
 
-    def _judge(self, event: str, path: object, writes: bool) -> None:
+    def _judge(self, event: str, path: object, writes: bool, follows: bool = True) -> None:
         if not isinstance(path, str | bytes | os.PathLike):
             return
         try:
             where = os.path.realpath(os.fsdecode(path))
+            if not follows:  # a link itself, which is then refused
+                folder, name = os.path.split(os.path.abspath(os.fsdecode(path)))
+                where = os.path.join(os.path.realpath(folder), name)
         except ValueError:  # a null character: no file
             return
         inside = where.startswith((self._place, *HARMLESS))

@@ -154,6 +154,8 @@ def test_damaged_files_cost_only_their_own_run(tmp_path, capsys):
     outcome = launch(where.jobs())
     assert not outcome.failed and is_complete(scored) and is_complete(coded)
     (scored.path / "done.json").write_text("{")
+    assert runs_by_state(where)["failed"] == [scored]
+    assert "done.json is damaged" in failure_reason(scored)
     assert list(launch(where.jobs()).failed) == [str(scored.path)]
 
 

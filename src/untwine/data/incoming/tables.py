@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import h5py
     import pandas as pd
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 MAX_COLUMNS = 10_000
 BYTES_PER_CELL = 8
@@ -92,21 +93,32 @@ def read_parquet(path: Path) -> pd.DataFrame:
             width, rows = file.metadata.num_columns, file.metadata.num_rows
             if not 1 <= width <= MAX_COLUMNS or any(pa.types.is_nested(f.type) for f in schema):
                 raise DataError(f"it must have 1 to {MAX_COLUMNS:,} columns of numbers or text")
-            check_unpacked("it", size, rows * width * BYTES_PER_CELL)
+            check_unpacked("it", size, max(rows * width * BYTES_PER_CELL, _declared_bytes(file)))
             table = file.read(use_threads=False)
             check_unpacked("it", size, sum(map(_most_bytes, table.columns)))
             return table.to_pandas(use_threads=False)
 
 
+def _declared_bytes(file: pq.ParquetFile) -> int:
+    """What the file says that its columns unpack to."""
+    groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+    return sum(
+        group.column(k).total_uncompressed_size
+        for group in groups
+        for k in range(group.num_columns)
+    )
+
+
 def _most_bytes(column: pa.ChunkedArray) -> int:
     """The bytes of a column, if every cell were as long as the longest word."""
     import pyarrow as pa
-    import pyarrow.compute as pc
+    import pyarrow.compute
 
     if not pa.types.is_dictionary(column.type):
         return column.nbytes
-    longest = (pc.max(pc.binary_length(c.dictionary)).as_py() or 0 for c in column.chunks)
-    return len(column) * max(longest, default=0)
+    compute: Any = pyarrow.compute  # whose functions are made when it is loaded
+    longest = (compute.max(compute.binary_length(c.dictionary)).as_py() for c in column.chunks)
+    return len(column) * max((length or 0 for length in longest), default=0)
 
 
 def read_matlab(content: bytes, name: str, what: str) -> Any:
