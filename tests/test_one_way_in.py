@@ -29,6 +29,7 @@ OUTSIDE = {  # readers of other files: what they read
     "explore/": "the package's own page, uploads, copies that it wrote",
     "plugins.py": "plug-ins that the user names",
     "tools/pages.py": "the package's own templates",
+    "testing/": "reports that a check has just written",
 }
 
 

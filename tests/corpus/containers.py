@@ -199,7 +199,6 @@ CASES = {
         "nul.csv": b"a,b\n\0,1\n2,\0\n",
         "quote.csv": b'a,b\n"1,2\n3,4\n',
         "same.csv": b"a,a\n1,2\n3,4\n",
-        "one.csv": b"a,b\n1,2\n",
         "words.csv": b"a,b\nx,y\nz,w\n",
         "huge.csv": b"a,b\n1e400,1\n1,2\n",
         "digits.csv": b"a,b\n" + b"9" * 5000 + b",1\n1,2\n",
