@@ -168,8 +168,10 @@ class VAE(Autoencoder):
         return None
 
     @torch.no_grad()
-    def decode(self, w: Tensor) -> Tensor:
-        """(B, *shape) expected images of representations (B, D')."""
+    def decode(self, w: Any) -> Any:
+        """(B, *shape) expected images of representations (B, D'); an array gives an array."""
+        if not isinstance(w, Tensor):
+            return self.decode(torch.as_tensor(np.asarray(w, np.float32))).cpu().numpy()
         with eval_mode(self):
             return self.likelihood.observe(self.decoder(w.to(next(self.parameters())))).mean
 

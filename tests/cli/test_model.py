@@ -13,6 +13,7 @@ import untwine
 from untwine.cli.main import app
 from untwine.data import opening
 from untwine.errors import DataError, RunError
+from untwine.scoring.outputs import write_examples
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +149,30 @@ def test_a_loaded_model_needs_nothing_but_torch_and_numpy(way, tmp_path):
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "(3, 2) (2, 1, 8, 8)"
+
+
+def test_tables_come_out_in_their_names_and_units(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"height": rng.normal(1.7, 0.1, 40), "weight": rng.normal(70, 9, 40)})
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    run = untwine.train_run(
+        *("vae", str(tmp_path / "people.csv"), tmp_path / "runs"),
+        **{"latent": 2, "steps": 20, "batch": 8, "quiet": True},
+    )
+    call("encode", run.path, "--out", tmp_path / "codes.csv", "-q")
+    call("decode", run.path, tmp_path / "codes.csv", "--out", tmp_path / "decoded.csv")
+    call("reconstruct", run.path, "--out", tmp_path / "again.csv")
+    call("sample", run.path, "--count", 5, "--out", tmp_path / "samples.csv")
+    decoded, again = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("decoded", "again"))
+    assert list(decoded.columns) == ["example", "height", "weight"]
+    assert np.allclose(decoded[["height", "weight"]], again[["height", "weight"]], atol=1e-3)
+    assert 40 < pd.read_csv(tmp_path / "samples.csv")["weight"].mean() < 100
+    codes = run.model.encode(frame)
+    units = run.model.columns.restore(run.model.decode(codes))  # arrays in, arrays out
+    assert np.allclose(units, again[["height", "weight"]], atol=1e-3)
+
+
+def test_pictures_of_several_folders_do_not_overwrite_each_other(tmp_path):
+    images = np.zeros((2, 1, 8, 8))
+    write_examples(images, ["cat/1.png", "dog/1.png"], tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["cat-1.png", "dog-1.png"]

@@ -151,7 +151,8 @@ def decode(
         raise DataError(f"{codes} holds NaN or infinity; decode finite codes")
     if len(values) > MAX_IMAGES:
         raise DataError(f"{codes} has {len(values):,} rows; decode at most {MAX_IMAGES:,} at once")
-    write_examples(model.decode(values).numpy(), [f"{i:05d}" for i in range(len(values))], out)
+    names = [f"{i:05d}" for i in range(len(values))]
+    write_examples(model.decode(values).numpy(), names, out, model.columns)
     show_path(out)
 
 
@@ -175,8 +176,9 @@ def sample(
     from untwine.runs.finding import open_trained
     from untwine.scoring.outputs import write_examples
 
-    drawn = given(open_trained(run, runs).model, label).sample(count, seed=seed)
-    write_examples(drawn.numpy(), [f"{i:05d}" for i in range(count)], out)
+    model = given(open_trained(run, runs).model, label)
+    drawn = model.sample(count, seed=seed)
+    write_examples(drawn.numpy(), [f"{i:05d}" for i in range(count)], out, model.columns)
     show_path(out)
 
 
@@ -204,7 +206,8 @@ def reconstruct(
     index = list(range(min(count, len(examples))))
     model = given(trained.model, label).given_data(examples, index)
     images = model.reconstruct(examples.take_repeatably(index))
-    write_examples(images.numpy(), _example_names(examples, index), out)
+    names = _example_names(examples, index)
+    write_examples(images.numpy(), names, out, trained.model.columns)
     show_path(out)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from untwine.errors import DataError
+from untwine.records import Columns
 from untwine.tools.files import write_output
 from untwine.tools.images import encode_png, image_grid, join_tiles, to_bytes
 from untwine.tools.tables import disarm, write_csv, write_parquet
@@ -76,30 +77,47 @@ def _npz(table: DataFrame) -> bytes:
     return content.getvalue()
 
 
-def write_examples(examples: Floats, names: Sequence[str], path: Path) -> None:
+def write_examples(
+    examples: Floats, names: Sequence[str], path: Path, columns: Columns | None = None
+) -> None:
     """Write (N, *shape) images or vectors.
 
-    .npy holds them as they are, .png all images as one picture, and .csv a row for each vector. A
-    path without an ending is a folder, which gets one PNG for each image, named after `names`.
+    .npy holds them as they are, .png all images as one picture, and .csv a row for each vector, in
+    the names and units of `columns` if it is a table. A path without an ending is a folder, which
+    gets one PNG for each image, named after `names`.
     """
     ending, is_image = path.suffix.lower(), examples.ndim == 4
     if ending == ".npy":
         write_output(path, _npy(examples))
     elif ending == ".png" and is_image:
-        columns = math.ceil(math.sqrt(len(examples)))
-        padded = np.zeros((-(-len(examples) // columns) * columns, *examples.shape[1:]))
+        across = math.ceil(math.sqrt(len(examples)))
+        padded = np.zeros((-(-len(examples) // across) * across, *examples.shape[1:]))
         padded[: len(examples)] = examples
-        grid = padded.reshape(-1, columns, *examples.shape[1:])
+        grid = padded.reshape(-1, across, *examples.shape[1:])
         write_output(path, encode_png(image_grid(grid)))
     elif ending == ".csv" and not is_image:
         import pandas as pd
 
-        write_csv(pd.DataFrame({"example": list(names)}).join(pd.DataFrame(examples)), path)
+        table = pd.DataFrame(examples)
+        if columns is not None:
+            table = pd.DataFrame(columns.restore(examples), columns=pd.Index(columns.names))
+        table.insert(0, "example", list(names), allow_duplicates=True)
+        write_csv(table, path)
     elif not ending and is_image:
         path.mkdir(parents=True, exist_ok=True)
-        for image, name in zip(to_bytes(examples), names, strict=True):
-            file = path / f"{Path(name).stem}.png"
-            write_output(file, encode_png(join_tiles(image[None, None])))
+        for image, name in zip(to_bytes(examples), _file_names(names), strict=True):
+            write_output(path / f"{name}.png", encode_png(join_tiles(image[None, None])))
     else:
         kinds = ".npy, .png or a folder" if is_image else ".npy or .csv"
         raise DataError(f"{path} cannot hold {'images' if is_image else 'vectors'}; use {kinds}")
+
+
+def _file_names(names: Sequence[str]) -> list[str]:
+    """Names of files in one folder, all different, for examples that may lie in several.
+
+    >>> _file_names(["cat/1.png", "dog/1.png"]), _file_names(["1.png", "1.jpg"])
+    (['cat-1', 'dog-1'], ['1.png', '1.jpg'])
+    """
+    flat = ["-".join(part for part in Path(name).parts if part not in "/..") for name in names]
+    stems = [Path(name).stem for name in flat]
+    return stems if len(set(stems)) == len(stems) else flat

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+CODE = re.compile(r"z\d{1,5}")  # a column of codes
 MAX_COLUMNS = 10_000
 BYTES_PER_CELL = 8
 SINGLE_QUOTED = re.compile(rb"(^|,)'[^'\n]*'(,|\r?$)", re.MULTILINE)  # a cell
@@ -55,7 +56,10 @@ def read_csv(path: Path) -> pd.DataFrame:
 
 
 def read_numbers(path: Path) -> NDArray[np.float64]:
-    """(N, D) numbers of a CSV file, with or without a header."""
+    """(N, D) numbers of a CSV file, with or without a header.
+
+    Of a file that `untwine encode` wrote, the codes.
+    """
     with refuse_unreadable(f"{path} is not a CSV file of plain numbers"):
         lines = read_packed(path).decode("utf-8-sig").splitlines()
         cells = lines[0].strip().split(",") if lines else []
@@ -65,7 +69,9 @@ def read_numbers(path: Path) -> NDArray[np.float64]:
         header = numbered or not all(map(_is_number, cells))
         if len(lines) == int(header):
             raise DataError(f"{path} has no rows")
-        return np.loadtxt(lines[int(header) :], delimiter=",", ndmin=2)
+        codes = [k for k, cell in enumerate(cells) if CODE.fullmatch(cell)]
+        use = codes if cells[0] == "example" and codes else None
+        return np.loadtxt(lines[int(header) :], delimiter=",", ndmin=2, usecols=use, quotechar='"')
 
 
 def _is_number(cell: str) -> bool:
