@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import secrets
-import tempfile
-from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -53,6 +50,8 @@ class Explorer:
         return f"<Explorer at {urlsplit(self.address).netloc}>"
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         style = f"width:100%;height:{self.height}px;border:1px solid #8885;border-radius:6px"
         address = escape(self.address)
         return f'<iframe title="untwine explorer" src="{address}" style="{style}"></iframe>'
@@ -76,6 +75,9 @@ def open_explorer(
         origin: scheme, host and port of the notebook, as the browser's address bar shows it.
         height: of the frame in pixels.
     """
+    import secrets
+    import tempfile
+
     from untwine.explore.serving import require_packages
 
     require_packages()

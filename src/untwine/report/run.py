@@ -30,6 +30,7 @@ from untwine.scoring.latents import (
     factor_shares,
     run_latents,
 )
+from untwine.scoring.representation import Representation
 from untwine.scoring.scores import (
     Names,
     Scores,
@@ -105,15 +106,7 @@ def write_report(
     """
     trained = open_run(path, data=data, trust=trust)
     statistics = run_latents(trained)  # first, as it refuses a model whose codes are not finite
-    stored_size, seed = examples_of_scores(trained.path)
-    representation = represent_run(
-        trained, n_examples=n_examples or stored_size, seed=seed, quiet=quiet
-    )
-    scores = (
-        evaluate_representation(trained.path, representation, metrics, with_stored=metrics is None)
-        if trained.has_own_data
-        else score_metrics(representation, metrics, Settings({}))
-    )
+    representation, scores = score_run(trained, metrics, n_examples, quiet=quiet)
     factors = trained.data.factors
     shares, names = np.zeros((len(statistics.nats), 0)), ()
     if factors is not None:
@@ -156,6 +149,22 @@ def write_report(
     file = trained.path / "report.html"
     write_bytes(file, html)
     return file
+
+
+def score_run(
+    trained: TrainedRun, metrics: Names, n_examples: int | None, *, quiet: bool
+) -> tuple[Representation, Scores]:
+    """The representation of a run, and its scores; those on other data are not stored."""
+    stored_size, seed = examples_of_scores(trained.path)
+    representation = represent_run(
+        trained, n_examples=n_examples or stored_size, seed=seed, quiet=quiet
+    )
+    scores = (
+        evaluate_representation(trained.path, representation, metrics, with_stored=metrics is None)
+        if trained.has_own_data
+        else score_metrics(representation, metrics, Settings({}))
+    )
+    return representation, scores
 
 
 def score_rows(scores: Scores) -> list[ScoreRow]:
