@@ -145,7 +145,7 @@ def class_part(name: str, kind: type, *, level: int = 3) -> Iterator[str]:
     if not issubclass(kind, BaseException):
         yield f"```py\n{name}{signature(kind)}\n```"
     yield from docstring(kind)
-    for method, thing in vars(kind).items():
+    for method, thing in members(kind).items():
         function = getattr(thing, "__func__", thing)
         documented = inspect.isfunction(function) and inspect.getdoc(function)
         if documented and not method.startswith("_"):
@@ -154,6 +154,12 @@ def class_part(name: str, kind: type, *, level: int = 3) -> Iterator[str]:
             yield from lines
         elif isinstance(thing, property) and thing.__doc__ and not method.startswith("_"):
             yield f"**`{method}`**: {escaped(inspect.cleandoc(thing.__doc__))}"
+
+
+def members(kind: type) -> dict[str, Any]:
+    """What a class has from this project: its own, then that of its bases."""
+    bases = [base for base in kind.__mro__ if base.__module__.startswith("untwine")]
+    return {name: thing for base in reversed(bases) for name, thing in vars(base).items()}
 
 
 def signature(function: Callable[..., Any], *, method: bool = False) -> str:
