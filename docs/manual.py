@@ -290,7 +290,7 @@ def entry_table(title: str, entries: Mapping[str, str], known: Any) -> str:
 
 def study_file_page() -> str:
     """The grammar of a study file."""
-    from untwine.spec import NUMBER_BOUNDS, OPTIONS
+    from untwine.specification import NUMBER_BOUNDS, OPTIONS
     from untwine.study.file import ENTRIES, TRAINING
 
     explained = option_help()

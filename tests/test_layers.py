@@ -31,7 +31,7 @@ LAYERS = (
         "estimators | renderers",
     ),
     "models | metrics | datasets | networks | likelihoods",
-    *("spec", "runs", "scoring", "catalogue", "study", "plot", "report"),
+    *("specification", "spec", "runs", "scoring", "catalogue", "study", "plot", "report"),
     *("reproduce | explore | sklearn | testing | tuning", "cli"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split(" | ")}

@@ -1,11 +1,9 @@
-"""Names and numbers: how a run is written down, and how it becomes a model and its data."""
+"""From what a person types to a run, and from a run to its model and data."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,6 @@ from untwine.data.opening import (
 from untwine.data.tables import check_columns
 from untwine.errors import DataError, IncompatibleError, ParameterError, UnknownNameError
 from untwine.optimisers import Training
-from untwine.plugins import Plugin
 from untwine.records import ModelCard, Sizes, is_image
 from untwine.registry import (
     Choice,
@@ -38,143 +35,16 @@ from untwine.registry import (
     models,
     networks,
     plugins_of,
-    require_plugins,
 )
 from untwine.schema import Parameter, Value
+from untwine.specification import NUMBERS, OPTIONS, Run
 from untwine.tools.compute import AllocationLimit, seeded
 from untwine.train import count_steps
 from untwine.vae import VAE, Recipe, probe
 
-NUMBER_BOUNDS = {
-    "latent": (1, 10_000),
-    "batch": (1, schema.MAX_COUNT),
-    "steps": (1, 10**12),
-    "seed": (0, 2**63 - 1),
-}
-
 MAX_MODEL_BYTES = 2**30  # of weights and whatever else is made while a model is built
-
-NUMBERS = ("latent", "batch", "steps", "lr", "seed")
-"""Fields of a run that are numbers."""
-OPTIONS = tuple(f.name for f in fields(Training))
-"""Fields of a run's training, which are left out where they have their defaults."""
 DEFAULT_STEPS = 10_000
 MAX_EXAMPLES_CHECKED = 256
-
-
-@dataclass(frozen=True)
-class Run:
-    """Everything that determines a trained model; survives JSON, and its hash names it."""
-
-    model: tuple[Choice, ...]
-    data: Choice
-    network: Choice
-    likelihood: Choice
-    latent: int = 10
-    batch: int = 64
-    steps: int = 10_000
-    lr: float = 1e-4
-    seed: int = 0
-    training: Training = field(default_factory=Training)
-    plugins: tuple[Plugin, ...] = ()  # that the pieces come from
-
-    def __post_init__(self) -> None:
-        parts = sorted(self.model, key=lambda part: part.name)  # a+b is b+a
-        pieces = {
-            "model": tuple(models.choose(part.name, **part.params) for part in parts),
-            "data": datasets.choose(self.data.name, **self.data.params),
-            "network": networks.choose(self.network.name, **self.network.params),
-            "likelihood": likelihoods.choose(self.likelihood.name, **self.likelihood.params),
-            "lr": _rate(self.lr),
-        }
-        for name, value in pieces.items():
-            object.__setattr__(self, name, value)
-        for name, (least, most) in NUMBER_BOUNDS.items():
-            value = getattr(self, name)
-            if type(value) is not int or not least <= value <= most:
-                raise ParameterError(
-                    f"{name} must be a whole number from {least} to {most}, not {value!r}"
-                )
-        if not 0 < self.lr < float("inf"):
-            raise ParameterError(f"lr must be a number above 0, not {self.lr}")
-
-    @property
-    def numbers(self) -> dict[str, int | float]:
-        """The numbers of the training, by name."""
-        return {name: getattr(self, name) for name in NUMBERS}
-
-    @property
-    def model_name(self) -> str:
-        return "+".join(part.name for part in self.model)
-
-    @property
-    def hash(self) -> str:
-        """Twelve characters that stand for the whole specification.
-
-        Numbers at their defaults are left out, so that a new parameter does not rename old runs.
-        Data with a digest counts by its content, wherever it lies, and so do plug-ins.
-        """
-        data = datasets.non_default(self.data)
-        if data.get("digest"):
-            data.pop("path", None)
-        content = {
-            **self.numbers,
-            **self.training.changed(),
-            "model": [models.non_default(part) for part in self.model],
-            "data": data,
-            "network": networks.non_default(self.network),
-            "likelihood": likelihoods.non_default(self.likelihood),
-        }
-        if self.plugins:
-            content["plugins"] = sorted(plugin.hash for plugin in self.plugins)
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-    @property
-    def directory(self) -> str:
-        """What the run's directory is called."""
-        return f"{self.model_name}-{self.data.name}-{self.hash}"
-
-    def __repr__(self) -> str:
-        models_text = " + ".join(models.expression(part) for part in self.model)
-        data = datasets.expression(self.data)
-        return f"<Run {self.hash}: {models_text} on {data}, {self.steps:,} steps, seed {self.seed}>"
-
-    def to_json(self) -> dict[str, Any]:
-        choices = {
-            "model": [part.to_json() for part in self.model],
-            "data": self.data.to_json(),
-            "network": self.network.to_json(),
-            "likelihood": self.likelihood.to_json(),
-        }
-        made_with = [plugin.to_json() for plugin in self.plugins]
-        plugins = {"plugins": made_with} if made_with else {}
-        return {**choices, **self.numbers, **self.training.changed(), **plugins}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Run:
-        known = {f.name for f in fields(cls) if f.name != "training"} | {*OPTIONS}
-        for key in data:
-            if key not in known:
-                raise UnknownNameError(schema.unknown_name("entry of a run", key, sorted(known)))
-        made_with = tuple(Plugin.from_json(plugin) for plugin in data.get("plugins", ()))
-        require_plugins(made_with)
-        choices = {
-            "model": tuple(models.from_json(part) for part in data["model"]),
-            "data": datasets.from_json(data["data"]),
-            "network": networks.from_json(data["network"]),
-            "likelihood": likelihoods.from_json(data["likelihood"]),
-        }
-        training = Training(**{key: data[key] for key in OPTIONS if key in data})
-        rest = {key: value for key, value in data.items() if key not in OPTIONS}
-        return cls(**{**rest, **choices, "training": training, "plugins": made_with})
-
-
-def _rate(lr: Any) -> float:
-    try:
-        return float(lr)
-    except (TypeError, ValueError):
-        raise ParameterError(f"lr must be a number above 0, not {lr!r}") from None
 
 
 class Settings:

@@ -15,7 +15,8 @@ from untwine.data.dataset import Dataset
 from untwine.errors import DamagedFile
 from untwine.records import LatentProfile, ModelCard
 from untwine.registry import networks
-from untwine.spec import MAX_MODEL_BYTES, NUMBER_BOUNDS, Run, build_from_card
+from untwine.spec import MAX_MODEL_BYTES, build_from_card
+from untwine.specification import NUMBER_BOUNDS, Run
 from untwine.tools.compute import seeded
 from untwine.tools.files import is_regular
 from untwine.tools.sealed import read_json

@@ -24,7 +24,8 @@ from untwine.errors import (
 )
 from untwine.registry import load_plugin, metrics
 from untwine.schema import format_value, unknown_name
-from untwine.spec import NUMBER_BOUNDS, OPTIONS, Run, build_model, plan, split_data
+from untwine.spec import build_model, plan, split_data
+from untwine.specification import NUMBER_BOUNDS, OPTIONS, Run
 from untwine.tools.notebook import card_html
 
 if TYPE_CHECKING:
