@@ -1,12 +1,16 @@
 """Which runs may be looked at, and what is said of all of them."""
 
 import json
+import os
 import shutil
+import socket
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
+import untwine
 from untwine.errors import ParameterError, RunError
 from untwine.explore import summaries
 from untwine.explore.gallery import Gallery
@@ -14,6 +18,8 @@ from untwine.runs.directory import read_spec
 from untwine.study.file import Study
 from untwine.study.folder import make_folder
 from untwine.tools.sealed import read_json, write_json
+
+RECORD = {"how": {"device": "cpu", "threads": 1, "compile": "no"}, "versions": {}}
 
 
 @pytest.fixture
@@ -36,6 +42,12 @@ def study(explored, tmp_path):
         values = {"values": {"mig": mig}, "references": {}, "params": {}, "examples": 9, "seed": 0}
         write_json(path / "scores.json", {"mig": values})
     return folder
+
+
+def column(table, name):
+    """The values of a column of a table of runs."""
+    number = [one.name for one in table.columns].index(name)
+    return [row[number] for row in table.rows]
 
 
 def names(*arguments, out):
@@ -90,26 +102,129 @@ def test_lines_say_what_runs_are(explored):
 def test_lines_follow_what_happens(copied):
     place = Gallery.find([], copied)
     first, second, third = place.lines()
+
+    def follow():
+        lines = {line.name: line for line in place.lines()}
+        return [lines[one.name] for one in (first, second, third)]
+
     scores = copied / second.name / "scores.json"
     (copied / first.name / "done.json").unlink()
     values = {"values": {"mig": 0.75}, "references": {}, "params": {}, "examples": 9, "seed": 0}
     write_json(scores, {"mig": values})
     (copied / third.name / "model.safetensors").unlink()
-    lines = place.lines()
+    lines = follow()
+    assert [line.phase for line in lines] == ["stopped", "finished", "elsewhere"]
     assert lines[0].state == "stopped at 0 %" and lines[1].scores == {"mig": 0.75}
     assert lines[2].state == "finished, weights stored elsewhere"
     scores.write_text("{")
     (copied / third.name / "run.json").write_text("nonsense")
-    lines = place.lines()
+    lines = follow()
     assert lines[1].scores == {} and "scores.json is damaged" in lines[1].problem
     assert lines[2].state.startswith("unreadable: run.json is damaged")
-    states = [row[4] for row in place.study().rows]
-    assert states[::2] == [line.state for line in lines[::2]]
-    assert states[1] == f"finished; {lines[1].problem}"
-    assert place.study().runs == ["", second.name, ""]
+    states = column(place.study(), "state")
+    assert {line.state for line in lines[::2]} <= set(states)
+    assert f"finished; {lines[1].problem}" in states
+    assert sorted(place.study().runs) == sorted(["", first.name, second.name])
     for name in (first.name, third.name):
         with pytest.raises(RunError):
             place.view(name)
+
+
+def test_the_newest_run_is_first_and_opens(copied):
+    place = Gallery.find([], copied)
+    first, second, third = (line.name for line in place.lines())
+    for year, name in enumerate((first, third, second), 2020):
+        done = read_json(copied / name / "done.json")
+        write_json(copied / name / "done.json", {**done, "finished": f"{year}-01-01T00:00:00"})
+    assert [line.name for line in place.lines()] == [second, third, first]
+    assert (place.overview().view, place.overview().run) == ("latents", second)
+    (copied / first / "done.json").unlink()  # started just now, and not finished
+    assert [line.name for line in place.lines()] == [first, second, third]
+    assert place.overview().run == second
+    for path in copied.glob("*/done.json"):
+        path.unlink()
+    assert place.overview().view == "curves" and place.overview().run == place.lines()[0].name
+
+
+def test_runs_that_begin_later_appear_and_those_removed_go(explored, tmp_path, monkeypatch):
+    from untwine.explore import gallery as module
+
+    monkeypatch.setattr(module, "FIND_INTERVAL", 0.0)
+    plain, *others = explored[1].values()
+    shutil.copytree(plain, tmp_path / "runs" / plain.name)
+    place = Gallery.find([], tmp_path / "runs")
+    named = Gallery.find(["beta-tc"], tmp_path / "runs")
+    for path in others:
+        shutil.copytree(path, tmp_path / "runs" / path.name)
+    assert len(place.lines()) == 3 and len(named.lines()) == 1
+    place.view(others[0].name)
+    shutil.rmtree(tmp_path / "runs" / plain.name)
+    assert {line.name for line in place.lines()} == {path.name for path in others}
+
+
+def test_labels_tell_runs_apart(explored, tmp_path):
+    out = tmp_path / "runs"
+    spec = read_spec(explored[1]["plain"])
+    for seed, latent in ((0, 5), (1, 5), (1, 4)):
+        other = replace(spec, seed=seed, latent=latent)
+        (out / other.directory).mkdir(parents=True)
+        write_json(out / other.directory / "run.json", {**RECORD, "spec": other.to_json()})
+    twin = out / "copy-of-one"
+    shutil.copytree(out / other.directory, twin)
+    labels = {line.label for line in Gallery.find([], out).lines()}
+    assert labels == {
+        "β-TCVAE beta=4.0 · seed 0 · latent=5",
+        "β-TCVAE beta=4.0 · seed 1 · latent=5",
+        "β-TCVAE beta=4.0 · seed 1 · latent=4",
+        "copy-of-one · β-TCVAE beta=4.0 · seed 1 · latent=4",
+    }
+    shutil.copytree(twin, tmp_path / "elsewhere" / other.directory)
+    both = Gallery.find([out / other.directory, tmp_path / "elsewhere"], out)
+    assert len({line.label for line in both.lines()}) == 2
+
+
+def test_curves_of_a_finished_run_leave_out_constants_of_estimators(explored):
+    place = Gallery.find([], explored[0])
+    name = explored[1]["plain"].name
+    curves, trained = place.curves(name), place.view(name).trained
+    assert curves.steps == [10, 20, 30, 40, 50, 60] and curves.validation == {}
+    assert set(curves.training) == {"loss", "nll", "kl", "tc"} and "tc is shown" in curves.note
+    shown = [row["tc"] for row in trained.shown_history()]
+    assert curves.training["tc"] == pytest.approx(shown, rel=1e-4)
+    assert max(shown) < min(row["tc"] for row in trained.history)
+    assert curves.run.phase == "finished" and curves.run.step == 60
+    with pytest.raises(ParameterError, match="there is no run"):
+        place.curves("nothing")
+
+
+def test_curves_of_runs_that_are_not_finished(explored, copied):
+    place = Gallery.find([], copied)
+    path = copied / explored[1]["plain"].name
+    rows = untwine.open_run(path).history
+    for name in ("done.json", "history.csv", "model.safetensors"):
+        (path / name).unlink()
+    assert place.curves(path.name).steps == [] and place.curves(path.name).run.phase == "stopped"
+    progress = {"step": 30, "steps": 60, "seconds": 12.0, "history": list(rows)[:3]}
+    write_json(path / "progress.json", progress)
+    (path / ".owner").write_text(f"process {os.getpid()} on {socket.gethostname()}")
+    curves = place.curves(path.name)
+    assert curves.steps == [10, 20, 30] and curves.run.phase == "running"
+    assert (curves.run.state, curves.run.seconds_left) == ("running at 50 %", 12.0)
+    assert curves.training["tc"][0] < rows[0]["tc"] - 5
+    (path / ".owner").unlink()
+    write_json(path / "failed.json", {"attempts": 1, "reason": "Traceback ...\nloss became NaN"})
+    curves = place.curves(path.name)
+    assert (curves.run.phase, curves.run.reason) == ("failed", "loss became NaN")
+    (row,) = (row for row in place.study().rows if "loss became NaN" in str(row))
+    assert any("failed at" in str(cell) for cell in row)
+
+
+def test_a_study_opens_on_itself_and_counts_waiting_runs(study):
+    place = Gallery.find([study.path], "nowhere")
+    overview = place.overview()
+    assert (overview.view, overview.title, overview.waiting) == ("study", "three", 1)
+    about = " ".join(place.study().about)
+    assert "2 of 3 runs" in about and "waiting" in about and "finished" not in about
 
 
 def test_paths_of_own_data_are_not_shown(copied):
@@ -141,12 +256,13 @@ def test_looks_are_opened_once_and_a_few_are_kept(explored, monkeypatch):
 def test_all_runs_are_a_table(explored):
     place = Gallery.find([], explored[0])
     study = place.study()
-    assert study.title == "All runs" and place.figures() == []
-    assert study.columns[:5] == ["model", "data", "seed", "steps", "state"]
+    assert study.title == "All runs" and place.sections() == []
+    assert [one.name for one in study.columns][:2] == ["run", "mig"]
     assert all(len(row) == len(study.columns) for row in study.rows)
-    assert sorted(study.runs) == sorted(path.name for path in explored[1].values())
-    mig = study.columns.index("mig")
-    assert sum(row[mig] is None for row in study.rows) == 2
+    assert study.runs == [line.name for line in place.lines()]
+    assert column(study, "mig").count(None) == 2
+    hidden = [one.name for one in study.columns if not one.shown]
+    assert "state" in hidden and "reconstruction.cross_entropy" in hidden
 
 
 def test_a_study_has_its_table_and_figures(study):
@@ -154,11 +270,15 @@ def test_a_study_has_its_table_and_figures(study):
     found = place.study()
     assert found.title == "three" and len(found.rows) == 2
     assert all(run in place.paths for run in found.runs)
-    assert {row[found.columns.index("mig")] for row in found.rows} == {0.25, 0.5}
-    assert "run" not in found.columns
-    figures = place.figures()
-    assert "by-model" in [one.name for one in figures] and figures[0].note
-    for one in figures:
+    assert set(column(found, "mig")) == {0.25, 0.5}
+    assert column(found, "setting") == ["β-TCVAE", "UG-VAE"]
+    assert column(found, "set.beta") == [4.0, None]
+    (mig,) = [one for one in found.columns if one.name == "mig"]
+    assert (mig.title, mig.kind, mig.decimals, mig.better) == ("MIG", "score", 3, "higher")
+    sections = {one.name: one for one in place.sections()}
+    assert sections["learned"].points and sections["recommendations"].header
+    assert sections["table"].best and sections["by-model"].figure
+    for one in filter(lambda one: one.figure, sections.values()):
         assert ET.fromstring(place.figure(one.name)).tag.endswith("svg")
     with pytest.raises(ParameterError, match=r"no figure '\.\./by-model'"):
         place.figure("../by-model")
@@ -181,7 +301,7 @@ def test_a_study_without_scores_is_a_table_of_its_runs(study):
         file.unlink()
     place = Gallery.find([study.path], "nowhere")
     found = place.study()
-    assert found.title == "three" and len(found.rows) == 2 and place.figures() == []
+    assert found.title == "three" and len(found.rows) == 2 and place.sections() == []
 
 
 def test_a_study_is_found_by_name_and_beside_runs_is_a_table(study, explored, monkeypatch):

@@ -108,9 +108,18 @@ def test_space_selection_factors_and_study(client, plain):
     assert len(table["matrix"]) == 5 and any(s["name"] == "mig" for s in table["scores"])
     study = client.get("/api/study").json()
     assert len(study["rows"]) == len(study["runs"]) == 3
-    for figure in client.get("/api/study/figures").json():
-        found = client.get(f"/api/study/figures/{figure['name']}.svg")
-        assert found.headers["content-type"] == "image/svg+xml" and b"<svg" in found.content
+    assert client.get("/api/study/sections").json() == []
+    assert "there are none" in why(client.get("/api/study/figures/by-model.svg"), 404)
+
+
+def test_curves_and_what_opens_first(client, plain):
+    curves = client.get(f"{plain}/curves").json()
+    assert curves["steps"][-1] == 60 and len(curves["training"]["loss"]) == len(curves["steps"])
+    assert curves["run"]["phase"] == "finished" and curves["run"]["label"].startswith("β-TCVAE")
+    assert "no run" in why(client.get("/api/runs/nothing/curves"), 404)
+    overview = client.get("/api/overview").json()
+    assert overview["view"] == "latents" and overview["waiting"] == 0
+    assert overview["run"] == client.get("/api/runs").json()[0]["name"]
 
 
 def test_clusters_and_groups(client, explored):

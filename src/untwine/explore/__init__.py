@@ -8,10 +8,14 @@ summaries.py  descriptions of a run: its latents, clusters and scores
 answers.py    the data types of the server's answers
 memo.py       a thread-safe LRU cache that computes each key once
 spaces.py     codes in two dimensions, and what distinguishes a selection
-tables.py     the runs of a study as a table, and the figures of its report
+lines.py      the list of runs: what each is called, and how far it is
+curves.py     learning curves of finished and running runs
+tables.py     the runs of a study as a table, and the sections of its report
 plane.py      points of the plane drawn as images
 uploads.py    a picture file made to fit a model
 server.py     the web service: views as JSON and PNG, and the page
+study_routes.py the part of it on curves and studies
+routes.py     what routes share: kinds of answers, refusals, names of runs
 serving.py    the command's side of the server: socket, token, browser
 notebook.py   the explorer in a cell of a notebook
 security.py   access control before every request: host, origin, token, size

@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel
+
+Phase = Literal["finished", "elsewhere", "running", "failed", "stopped", "waiting", "unreadable"]
 
 
 class RunLine(BaseModel):
     """A run in the list of runs."""
 
     name: str
+    label: str = ""  # tells it apart from the others: its own name, model, parameters and seed
     model: str
     data: str
+    shape: list[int] = []  # of an example; none for runs of earlier versions
     seed: int
     steps: int
-    state: str  # "finished", or the progress; only finished runs can be opened
+    step: int = 0  # reached, or from which it would resume
+    seconds_left: float | None = None  # of a running run, once it has begun
+    phase: Phase  # only finished runs can be opened; those `elsewhere` lack their weights here
+    state: str  # the phase in words, with the progress
+    reason: str = ""  # why it failed
+    time: float = 0.0  # when it was finished or else started, in seconds since 1970
     problem: str = ""  # why the scores cannot be read
     scores: dict[str, float]
+
+
+class Overview(BaseModel):
+    """What the page opens with."""
+
+    title: str  # of the study, or "All runs"
+    view: Literal["latents", "curves", "study"]
+    run: str  # the newest finished run, or else the newest; "" without runs
+    waiting: int  # runs of the study that have not begun
+
+
+class Curves(BaseModel):
+    """The terms of the loss of a run during training."""
+
+    run: RunLine  # as it is now
+    steps: list[int]
+    training: dict[str, list[float | None]]  # by term, a value for every step
+    validation: dict[str, list[float | None]]  # the same on held-out data
+    note: str = ""  # on constants that are left out
 
 
 class LatentSummary(BaseModel):
@@ -164,21 +194,40 @@ class FactorTable(BaseModel):
     note: str  # what to do if there are no factors or no scores, or ""
 
 
-class StudyFigure(BaseModel):
-    """A figure of a study's report."""
+class StudySection(BaseModel):
+    """A part of a study's report: sentences, a table or a figure."""
 
     name: str
     title: str
     note: str
+    points: list[str]  # sentences of a list
+    header: list[str]
+    rows: list[list[str]]
+    best: list[tuple[int, int]]  # rows and columns of cells to emphasise
+    folded: bool  # the table is folded away
+    figure: bool  # whether there is a figure of this name
+
+
+class StudyColumn(BaseModel):
+    """A column of a table of runs."""
+
+    name: str
+    title: str
+    kind: Literal["name", "parameter", "score", "time"]
+    unit: str = ""
+    decimals: int = 0  # of its numbers
+    better: str = ""  # "higher" or "lower", of a score
+    shown: bool  # until the reader chooses
 
 
 class StudyTable(BaseModel):
     """The runs of a study, or all runs, as a table."""
 
     title: str
-    columns: list[str]
+    about: list[str]  # sentences on what it holds and what is missing
+    columns: list[StudyColumn]
     rows: list[list[str | float | None]]
-    runs: list[str]  # the name of each row's run, "" if it cannot be opened
+    runs: list[str]  # the name of each row's run, "" if it is not here
 
 
 class Problem(BaseModel):

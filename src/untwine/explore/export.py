@@ -224,12 +224,15 @@ class Copy:
 def record_runs(copy: Copy, *, quiet: bool) -> str:
     """Record everything a copy holds and return a sentence about it."""
     lines = copy.answer("/api/runs")
-    finished = [line for line in lines if line["state"] == "finished"]
+    finished = [line for line in lines if line["phase"] == "finished"]
     recorded = [line for line in finished[:MAX_RUNS] if record_run(copy, line["name"], quiet=quiet)]
     if not recorded:
         raise DataError("none of these runs is finished and can be opened; train one first")
     copy.answers["/api/runs"] = recorded
-    addresses = figure_addresses(copy, {line["name"] for line in recorded})
+    names = [line["name"] for line in recorded]
+    opening = copy.answer("/api/overview")
+    opening["run"] = opening["run"] if opening["run"] in names else names[0]
+    addresses = figure_addresses(copy, set(names))
     record_pictures(copy, addresses, "figures", quiet=quiet)
     if len(finished) > MAX_RUNS:
         say(f"the copy holds {MAX_RUNS} of {len(finished)} runs; name those that it should hold")
@@ -256,14 +259,15 @@ def record_pictures(copy: Copy, addresses: Sequence[str], label: str, *, quiet: 
             show(done + 1, "")
 
 
-def figure_addresses(copy: Copy, names: set[str]) -> list[str]:
+def figure_addresses(copy: Copy, run_names: set[str]) -> list[str]:
     """Record the table of runs, with links to the named runs; the addresses of its figures."""
     study = copy.answer("/api/study")
     if study is None:
         return []
-    study["runs"] = [name if name in names else "" for name in study["runs"]]
-    figures = copy.answer("/api/study/figures") or []
-    return [f"/api/study/figures/{encode_name(figure['name'])}.svg" for figure in figures]
+    study["runs"] = [name if name in run_names else "" for name in study["runs"]]
+    sections = copy.answer("/api/study/sections") or []
+    names = [encode_name(section["name"]) for section in sections if section["figure"]]
+    return [f"/api/study/figures/{name}.svg" for name in names]
 
 
 def picture_addresses(copy: Copy, base: str) -> Iterator[str]:
@@ -287,6 +291,7 @@ def picture_addresses(copy: Copy, base: str) -> Iterator[str]:
             yield f"{base}/cluster.png?number={cluster['number']}&seed=0&count={CLUSTER_IMAGES}"
     yield from (f"{base}/image.png?index={index}" for index in indices)
     copy.answer(f"{base}/factors")
+    copy.answer(f"{base}/curves")
     yield f"{base}/sheet.png"
 
 

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from untwine.data.dataset import Dataset
-from untwine.data.opening import FILE_PARAMETERS
 from untwine.errors import ParameterError, RunError, UntwineError
-from untwine.explore.answers import RunLine, StudyFigure, StudyTable
+from untwine.explore.answers import Curves, Overview, RunLine, StudySection, StudyTable
+from untwine.explore.curves import run_curves, run_objective
+from untwine.explore.lines import newest_first, run_labels, run_line, run_phase, unreadable_line
 from untwine.explore.memo import Memo
 from untwine.explore.model import TORCH_LOCK
-from untwine.explore.tables import all_runs, figures_of, study_table, table_of
+from untwine.explore.tables import all_runs, section_answer, sections_of, study_table, table_of
 from untwine.explore.view import RunView
-from untwine.registry import Choice, datasets, models
-from untwine.runs.describe import data_label
-from untwine.runs.directory import (
-    describe_progress,
-    is_finished,
-    list_runs,
-    open_run,
-    read_spec,
-    score_values,
-)
+from untwine.runs.directory import list_runs, open_run, parse_spec, read_record, score_values
+from untwine.runs.names import run_name
 from untwine.spec import Run
 from untwine.study.folder import StudyFolder, open_folder
 from untwine.study.statistics import Table
@@ -33,6 +28,8 @@ from untwine.tools.pages import Section
 
 MAX_OPEN_VIEWS = 6
 N_NAMES_IN_ERROR = 3
+FIND_INTERVAL = 1.0  # seconds between two searches for new runs
+FindRuns = Callable[[], Iterable[Path]]
 
 
 class Gallery:
@@ -46,14 +43,24 @@ class Gallery:
         runs: Iterable[Path],
         folder: StudyFolder | None = None,
         *,
+        find_runs: FindRuns | None = None,
         data: str | Dataset = "",
         trust: bool = False,
     ) -> None:
+        """
+        Args:
+            runs: directories of runs.
+            folder: the study that they belong to.
+            find_runs: finds the runs again, with those that have begun in the meantime.
+            data: where the data of the runs is, as for `open_run`.
+            trust: whether to open what the runs name, as for `open_run`.
+        """
         self.paths = _name_runs(runs)
+        self._find_runs, self._last_search = find_runs, time.monotonic()
         self._data, self._trust = data, trust
         self.study_folder = folder
         self._views = Memo(MAX_OPEN_VIEWS)
-        self._memo = Memo(64 + 3 * len(self.paths))
+        self._memo = Memo(_memo_size(self.paths))
 
     @classmethod
     def find(
@@ -73,57 +80,114 @@ class Gallery:
             data: where the data of the runs is, as for `open_run`.
             trust: whether to open what the runs name, as for `open_run`.
         """
-        if not arguments:
-            runs = list_runs(out)
-            if not runs:
-                raise RunError(
-                    f"there are no runs in {out}; train one with untwine train, or name others"
-                )
-            return cls(runs, data=data, trust=trust)
-        runs, folders = list[Path](), list[StudyFolder]()
+        if not arguments and not list_runs(out):
+            raise RunError(
+                f"there are no runs in {out}; train one with untwine train, or name others"
+            )
+        finders, folders = list[FindRuns](), list[StudyFolder]()
         for argument in arguments:
-            paths, folder = _resolve_argument(argument, Path(out))
-            runs += paths
+            find_runs, folder = _resolve_argument(argument, Path(out))
+            finders.append(find_runs)
             folders += [folder] if folder else []
+
+        def find_all() -> list[Path]:
+            if not arguments:
+                return list_runs(out)
+            return [path for find_runs in finders for path in find_runs()]
+
         study = folders[0] if len(folders) == len(arguments) == 1 else None
-        return cls(runs, study, data=data, trust=trust)
+        return cls(find_all(), study, find_runs=find_all, data=data, trust=trust)
+
+    def find_new_runs(self) -> None:
+        """Add runs that have begun since, and forget those whose directories are gone."""
+        if self._find_runs is None or time.monotonic() - self._last_search < FIND_INTERVAL:
+            return
+        self._last_search = time.monotonic()
+        with suppress(UntwineError, OSError):
+            here = {name: path for name, path in self.paths.items() if path.is_dir()}
+            self.paths = _name_runs(self._find_runs(), here)
+            self._memo.max_size = _memo_size(self.paths)
 
     def lines(self) -> list[RunLine]:
-        """All runs, in the order of the arguments."""
-        return [self._line(name, path) for name, path in self.paths.items()]
+        """All runs, the newest first."""
+        self.find_new_runs()
+        paths = self.paths
+        lines = [self._line(name, path) for name, path in paths.items()]
+        named = {
+            line.name: (spec := self._spec(path), run_name(path, spec))
+            for line, path in zip(lines, paths.values(), strict=True)
+            if line.phase != "unreadable"
+        }
+        labels = run_labels(named)
+        return newest_first(
+            [line.model_copy(update={"label": labels.get(line.name, line.name)}) for line in lines]
+        )
+
+    def overview(self) -> Overview:
+        """What the page opens with: the study, or the newest finished run, or its curves."""
+        lines = self.lines()
+        finished = [line for line in lines if line.phase == "finished"]
+        folder = self.study_folder
+        jobs = folder.jobs() if folder and not folder.imported else []
+        return Overview(
+            title=self._title(),
+            view="study" if folder else "latents" if finished else "curves",
+            run=next((line.name for line in [*finished, *lines]), ""),
+            waiting=sum(not os.path.lexists(job.path / "run.json") for job in jobs),
+        )
 
     def view(self, name: str) -> RunView:
         """A finished run, opened on first use."""
-        if name not in self.paths:
-            names = ", ".join(list(self.paths)[:N_NAMES_IN_ERROR]) or "none"
-            more = ", ..." if len(self.paths) > N_NAMES_IN_ERROR else ""
-            raise ParameterError(f"there is no run {name!r} here; there are {names}{more}")
+        self._path(name)
         return self._views(name, lambda: self._open_view(name))
+
+    def curves(self, name: str) -> Curves:
+        """The learning curves of a run, finished or not."""
+        path = self._path(name)
+        record = self._record(path)
+
+        def open_objective() -> Any:
+            return self.view(name).trained.model.objective
+
+        key = "objective", path, *_times(path, "run.json", "done.json")
+        objective = self._memo(key, lambda: run_objective(path, record, open_objective))
+        line = next((line for line in self.lines() if line.name == name), None)
+        return run_curves(path, line or self._line(name, path), record, objective)
 
     def study(self) -> StudyTable:
         """The named study, or all runs with their scores."""
-        title = self.study_folder.study.name if self.study_folder else "All runs"
-        table = self._results()
-        if table is None:
-            return all_runs(title, self.lines())
-        names = {path.name: name for name, path in self.paths.items() if _has_weights(path)}
-        return study_table(title, table, names)
+        self.find_new_runs()
+        table, folder = self._results(), self.study_folder
+        if table is None or folder is None:
+            return all_runs(self._title(), self.lines())
+        names = {path.name: name for name, path in self.paths.items()}
+        return study_table(folder, table, names)
 
-    def figures(self) -> list[StudyFigure]:
-        """The figures of the study's report, which take seconds to draw."""
-        return [
-            StudyFigure(name=one.name, title=one.title, note=one.sentence)
-            for one in self._sections()
-        ]
+    def sections(self) -> list[StudySection]:
+        """The sections of the study's report, which take seconds to draw."""
+        return [section_answer(section) for section in self._sections()]
 
     def figure(self, name: str) -> bytes:
         """A figure of the study's report as SVG."""
-        figures = {one.name: one.figure for one in self._sections()}
+        figures = {one.name: one.figure for one in self._sections() if one.figure is not None}
         figure = figures.get(name)
         if figure is None:
             names = f"there are {', '.join(figures)}" if figures else "there are none here"
             raise ParameterError(f"there is no figure {name!r}; {names}")
         return self._memo(("figure", figure), lambda: figure_svg(figure))
+
+    def _title(self) -> str:
+        return self.study_folder.study.name if self.study_folder else "All runs"
+
+    def _path(self, name: str) -> Path:
+        """The directory of a run."""
+        if name not in self.paths:
+            self.find_new_runs()
+        if name not in self.paths:
+            names = ", ".join(list(self.paths)[:N_NAMES_IN_ERROR]) or "none"
+            more = ", ..." if len(self.paths) > N_NAMES_IN_ERROR else ""
+            raise ParameterError(f"there is no run {name!r} here; there are {names}{more}")
+        return self.paths[name]
 
     def _results(self) -> Table | None:
         """The results of the study, computed again when the scores of its runs change."""
@@ -136,7 +200,7 @@ class Gallery:
         table = self._results()
         if table is None:
             return []
-        return self._memo(("drawn", self._stamp()), lambda: figures_of(table))
+        return self._memo(("drawn", self._stamp()), lambda: sections_of(table))
 
     def _stamp(self) -> tuple[int, ...]:
         """A value that changes when a run is scored."""
@@ -149,51 +213,51 @@ class Gallery:
         view.require_usable()
         return view
 
+    def _record(self, path: Path) -> Mapping[str, Any]:
+        """The record of a run."""
+        key = "record", path, *_times(path, "run.json", "done.json")
+        return self._memo(key, lambda: read_record(path))
+
     def _spec(self, path: Path) -> Run:
         """The specification of a run."""
-        times = _modified_at(path / "run.json"), _modified_at(path / "done.json")
-        return self._memo(("spec", path, *times), lambda: read_spec(path))
+        key = "spec", path, *_times(path, "run.json", "done.json")
+        return self._memo(key, lambda: parse_spec(self._record(path)))
 
     def _line(self, name: str, path: Path) -> RunLine:
+        def make_line() -> RunLine:
+            return run_line(name, path, self._record(path), self._spec(path), self._scores(path))
+
+        files = ("run.json", "done.json", "scores.json", "model.safetensors")
         try:
-            spec = self._spec(path)
-            state, scores = _state(path, spec), self._scores(path)
+            if run_phase(path) not in ("finished", "elsewhere"):
+                return make_line()
+            return self._memo(("line", name, path, *_times(path, *files)), make_line)
         except (UntwineError, OSError) as error:
-            state = f"unreadable: {_without_path(error, path)}"
-            return RunLine(name=name, model="", data="", seed=0, steps=0, state=state, scores={})
-        return RunLine(
-            name=name,
-            model=" + ".join(
-                _piece_label(part.name, models.non_default(part)) for part in spec.model
-            ),
-            data=_piece_label(data_label(spec), datasets.non_default(spec.data)),
-            seed=spec.seed,
-            steps=spec.steps,
-            state=state,
-            problem="" if isinstance(scores, dict) else scores,
-            scores=scores if isinstance(scores, dict) else {},
-        )
+            return unreadable_line(name, _without_path(error, path))
 
     def _scores(self, path: Path) -> dict[str, float] | str:
         """The scores of a run, or why they cannot be read."""
-        times = _modified_at(path / "scores.json"), _modified_at(path / "done.json")
         try:
-            return self._memo(("scores", path, *times), lambda: score_values(path))
+            return score_values(path)
         except UntwineError as error:
             return _without_path(error, path)
 
 
-def _resolve_argument(argument: str | Path, out: Path) -> tuple[list[Path], StudyFolder | None]:
-    """The runs named by an argument, and the study if it names one."""
+def _memo_size(paths: Mapping[str, Path]) -> int:
+    return 64 + 4 * len(paths)
+
+
+def _resolve_argument(argument: str | Path, out: Path) -> tuple[FindRuns, StudyFolder | None]:
+    """A function that finds the runs named by an argument, and the study if it names one."""
     path = Path(argument).expanduser()
     if os.path.lexists(path / "run.json"):
-        return [path], None
+        return lambda: [path], None
     if os.path.lexists(path / "study.json"):
         return _runs_of_study(open_folder(path))
-    if path.is_dir() and (runs := list_runs(path) or list_runs(path / "runs")):
-        return runs, None
-    if named := list(_by_name(str(argument), list_runs(out))):
-        return named, None
+    if path.is_dir() and (list_runs(path) or list_runs(path / "runs")):
+        return lambda: list_runs(path) or list_runs(path / "runs"), None
+    if any(_by_name(str(argument), list_runs(out))):
+        return lambda: _by_name(str(argument), list_runs(out)), None
     if os.path.lexists(Path("studies") / str(argument) / "study.json"):
         return _runs_of_study(open_folder(str(argument)))
     raise RunError(
@@ -202,9 +266,9 @@ def _resolve_argument(argument: str | Path, out: Path) -> tuple[list[Path], Stud
     )
 
 
-def _runs_of_study(folder: StudyFolder) -> tuple[list[Path], StudyFolder]:
+def _runs_of_study(folder: StudyFolder) -> tuple[FindRuns, StudyFolder]:
     paths = [job.path for job in folder.jobs()]
-    return [path for path in paths if os.path.lexists(path / "run.json")], folder
+    return lambda: [path for path in paths if os.path.lexists(path / "run.json")], folder
 
 
 def _by_name(name: str, runs: Sequence[Path]) -> Iterator[Path]:
@@ -215,14 +279,19 @@ def _by_name(name: str, runs: Sequence[Path]) -> Iterator[Path]:
             return
 
 
-def _name_runs(runs: Iterable[Path]) -> dict[str, Path]:
+def _name_runs(runs: Iterable[Path], named: Mapping[str, Path] | None = None) -> dict[str, Path]:
     """Runs by the names of their directories; a second run of the same name is called NAME-2.
+
+    Those that have names keep them.
 
     >>> list(_name_runs([Path("a/run"), Path("b/run"), Path("a/run")]))
     ['run', 'run-2']
     """
-    paths: dict[str, Path] = {}
+    paths = dict(named or {})
+    known = set(paths.values())
     for path in dict.fromkeys(path.absolute() for path in runs):
+        if path in known:
+            continue
         name, count = path.name, 1
         while name in paths:
             count += 1
@@ -231,31 +300,14 @@ def _name_runs(runs: Iterable[Path]) -> dict[str, Path]:
     return paths
 
 
-def _piece_label(name: str, params: Mapping[str, Any]) -> str:
-    """A model or dataset with its parameters, without the paths of files.
-
-    >>> _piece_label("sprites", {"name": "sprites", "size": 32, "digest": "ab"})
-    'sprites(size=32)'
-    """
-    hidden = ("name", "digest", *FILE_PARAMETERS)
-    return str(Choice(name, {key: value for key, value in params.items() if key not in hidden}))
-
-
-def _state(path: Path, spec: Run) -> str:
-    """The state of a run, with its progress."""
-    progress = describe_progress(path, spec)
-    away = progress == "finished" and not _has_weights(path)
-    return "finished, weights stored elsewhere" if away else progress
-
-
-def _has_weights(path: Path) -> bool:
-    """Whether a run is finished and its weights are here; those of remote runs are not."""
-    return is_finished(path) and os.path.lexists(path / "model.safetensors")
-
-
 def _without_path(error: Exception, path: Path) -> str:
     """What is wrong with a run, without the place of its directory."""
     return str(error).replace(f"{path}/", "").replace(str(path), path.name)
+
+
+def _times(path: Path, *names: str) -> tuple[int, ...]:
+    """When files of a run were last written."""
+    return tuple(_modified_at(path / name) for name in names)
 
 
 def _modified_at(path: Path) -> int:

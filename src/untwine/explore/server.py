@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
 from anyio import to_thread
-from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
-from fastapi import Path as InPath
+from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
@@ -22,34 +21,39 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import ClientDisconnect
 
 from untwine import __version__
-from untwine.errors import DataError, IncompatibleError, ParameterError, RunError, UntwineError
+from untwine.errors import IncompatibleError, ParameterError, RunError, UntwineError
 from untwine.explore.answers import (
     Cluster,
     Example,
     FactorTable,
-    Problem,
+    Overview,
     Reconstruction,
     RunLine,
     RunSummary,
     Selection,
     Space,
     Start,
-    StudyFigure,
-    StudyTable,
 )
 from untwine.explore.constants import PAGE
+from untwine.explore.routes import (
+    REFUSALS,
+    UPLOAD_BODY,
+    Name,
+    Picture,
+    binary_response,
+    cached_png,
+    open_view,
+)
 from untwine.explore.security import HEADERS, AccessControl
+from untwine.explore.study_routes import study_routes
 
 if TYPE_CHECKING:
     from untwine.explore.gallery import Gallery
-    from untwine.explore.view import RunView
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 PAGE_FOLDER = str(PAGE)
 MAX_REQUEST_LINE = 2**16  # bytes of a request without its body; addresses contain codes
 MAX_UPLOADS_DECODED_AT_ONCE = 2  # a picture takes far more memory decoded than sent
-# For answers that depend only on the run and the address.
-CACHE_HEADERS = {"cache-control": "private, max-age=600"}
 NUMBER = r"-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?"
 WHOLE_NUMBER = r"[0-9]{1,6}"
 
@@ -89,67 +93,12 @@ LevelList = Annotated[
         json_schema_extra=list_schema(WHOLE_NUMBER, 5000),
     ),
 ]
-Name = Annotated[str, InPath(description="Name of a run, as listed by /api/runs.")]
 
 
 class Indices(BaseModel):
     """Selected examples."""
 
     indices: list[Annotated[int, Field(ge=0, le=2**53 - 1)]] = Field(min_length=1, max_length=1000)
-
-
-class Picture(Response):
-    """A PNG."""
-
-    media_type = "image/png"
-
-
-class Drawing(Response):
-    """An SVG."""
-
-    media_type = "image/svg+xml"
-
-
-def cached_png(content: bytes) -> Picture:
-    """A picture that clients may cache."""
-    return Picture(content, headers=CACHE_HEADERS)
-
-
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem, "description": reason}
-    for code, reason in {
-        400: "the request or the host name is invalid",
-        401: "the token is missing or wrong",
-        403: "another site made the browser send the request",
-        404: "no such run or figure",
-        409: "the run cannot be opened, or its model lacks what was asked for",
-        413: "the request is too large",
-        422: "a value is missing or out of range",
-        503: "too many uploads at once",
-    }.items()
-}
-
-
-def binary_response(kind: type[Response]) -> dict[str, Any]:
-    """Keywords of a route whose answers are binary, while refusals stay JSON."""
-    problem = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    refusals = {
-        code: {"description": refusal["description"], "content": problem}
-        for code, refusal in REFUSALS.items()
-    }
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    return {
-        "response_class": kind,
-        "responses": {200: {"content": {kind.media_type: binary}}, **refusals},
-    }
-
-
-UPLOAD_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
 
 
 def application(
@@ -193,6 +142,7 @@ def application(
     app.add_exception_handler(Exception, server_error)
     for router in (
         run_routes(gallery),
+        study_routes(gallery),
         code_routes(gallery),
         image_routes(gallery),
         decoded_routes(gallery),
@@ -202,23 +152,18 @@ def application(
     return app
 
 
-def open_view(gallery: Gallery, name: str) -> RunView:
-    """The view of a run; 404 if there is no such run."""
-    try:
-        return gallery.view(name)
-    except ParameterError as error:
-        raise HTTPException(404, str(error)) from error
-    except DataError as error:  # its data is not on this machine
-        raise HTTPException(409, str(error)) from error
-
-
 def run_routes(gallery: Gallery) -> APIRouter:
-    """Routes of runs and studies."""
+    """Routes of runs."""
     router = APIRouter(prefix="/api", tags=["runs"])
+
+    @router.get("/overview")
+    def overview() -> Overview:
+        """What the page opens with."""
+        return gallery.overview()
 
     @router.get("/runs")
     def runs() -> list[RunLine]:
-        """List all runs."""
+        """List all runs, the newest first."""
         return gallery.lines()
 
     @router.get("/runs/{run}")
@@ -235,26 +180,6 @@ def run_routes(gallery: Gallery) -> APIRouter:
     def clusters(run: Name) -> list[Cluster]:
         """The clusters of a model."""
         return open_view(gallery, run).clusters()
-
-    @router.get("/study")
-    def study() -> StudyTable:
-        """The study, or all runs, as a table."""
-        return gallery.study()
-
-    @router.get("/study/figures")
-    def figures() -> list[StudyFigure]:
-        """The figures of the study's report."""
-        return gallery.figures()
-
-    @router.get("/study/figures/{name}.svg", **binary_response(Drawing))
-    def figure(
-        name: Annotated[str, InPath(description="Name, as listed by /api/study/figures.")],
-    ) -> Drawing:
-        """A figure of the study's report."""
-        try:
-            return Drawing(gallery.figure(name))
-        except ParameterError as error:
-            raise HTTPException(404, str(error)) from error
 
     return router
 

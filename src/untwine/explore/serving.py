@@ -181,10 +181,12 @@ def in_background(work: Callable[[], object]) -> None:
 
 def warm_up(gallery: Gallery) -> None:
     """Compute what the page shows first; the page reports failures."""
-    with contextlib.suppress(UntwineError, StopIteration):
-        finished = (line.name for line in gallery.lines() if line.state == "finished")
-        name = next(finished)
-        view = gallery.view(name)
+    with contextlib.suppress(UntwineError):
+        opening = gallery.overview()
+        if opening.view == "study":
+            gallery.study()
+            return
+        view = gallery.view(opening.run)
         view.summary()
         view.decode(view.start_from_prior(0).code)
 

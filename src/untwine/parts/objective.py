@@ -34,15 +34,18 @@ class Objective(nn.Module):
         ]
         return {"loss": torch.stack(weighted).sum(), **values}
 
+    def constants(self) -> dict[str, float]:
+        """What the estimators of terms add to them, by term."""
+        terms = {name: term for name, term in self.terms.items() if isinstance(term, Term)}
+        return {name: term.constant for name, term in terms.items() if term.constant}
+
     def without_constants(self, row: Mapping[str, float]) -> dict[str, float]:
         """A row of the history without the constants that the estimators of terms add."""
-        terms = dict(self.terms.items())
-        shown = dict(row)
-        for name in row:
-            term = terms.get(name.removeprefix("validation_"))
-            if isinstance(term, Term):
-                shown[name] -= term.constant
-        return shown
+        constants = self.constants()
+        return {
+            name: value - constants.get(name.removeprefix("validation_"), 0.0)
+            for name, value in row.items()
+        }
 
     def adversaries(self) -> list[AdversarialTerm]:
         return [term for term in self.terms.values() if isinstance(term, AdversarialTerm)]

@@ -62,21 +62,39 @@ def write_study_report(
     html = render(
         "study.html",
         title=folder.study.name,
-        study=folder.study,
-        runs=len(table),
-        planned=len(folder.study.runs) or len(table),
-        settings=table["setting"].nunique(),
-        models=table["model"].nunique(),
-        datasets=list(map(str, table["data"].unique())),
-        seeds=table["seed"].nunique(),
-        abbreviations=explain_scores(statistics.reported_scores(table)),
-        unfinished=not_finished(folder),
-        published=published_name(published, published_runs),
+        about=describe_study(folder, table, published_name(published, published_runs)),
         sections=saved,
     )
     file = folder.path / "report" / "index.html"
     write_bytes(file, html)
     return file
+
+
+def describe_study(folder: StudyFolder, table: Table, published: str = "") -> list[str]:
+    """Sentences on what a study holds, what is missing, and what its scores are called.
+
+    Args:
+        folder: of the study.
+        table: its results.
+        published: the published runs that are drawn behind ours.
+    """
+    planned = len(folder.study.runs) or len(table)
+    of_planned = f" of {planned:,}" if planned != len(table) else ""
+    counts = [
+        f"{n:,} {what}{'s' if n != 1 else ''}"
+        for what in ("model", "setting", "seed")
+        if (n := table[what].nunique())
+    ]
+    on = ", ".join(map(str, table["data"].unique()))
+    behind = f"; in grey the published runs of {published}" if published else ""
+    abbreviations = explain_scores(statistics.reported_scores(table))
+    sentences = [
+        folder.study.about,
+        f"{len(table):,}{of_planned} runs: {', '.join(counts)}, on {on}{behind}.",
+        not_finished(folder),
+        f"{abbreviations}." if abbreviations else "",
+    ]
+    return [sentence for sentence in sentences if sentence]
 
 
 def sections(table: Table, published: Table | None) -> Iterator[Section]:

@@ -115,7 +115,7 @@ def _describe(path: Path) -> list[str]:
         spec = read_spec(path)
         return [
             path.name,
-            " + ".join(_short(part.name, models.non_default(part)) for part in spec.model),
+            model_text(spec),
             data_text(spec),
             str(spec.seed),
             f"{spec.steps:,}",
@@ -124,6 +124,11 @@ def _describe(path: Path) -> list[str]:
         ]
     except (UntwineError, OSError) as error:
         return [path.name, "", "", "", "", f"unreadable: {error}", ""]
+
+
+def model_text(spec: Run) -> str:
+    """The model by its name and the parameters that are not at their defaults."""
+    return " + ".join(_short(part.name, models.non_default(part)) for part in spec.model)
 
 
 def data_text(spec: Run) -> str:

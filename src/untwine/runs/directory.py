@@ -2,6 +2,8 @@
 
 run.json            the specification, the model's card, versions, and how it is computed
 states/             the two newest checkpoints, until the run is finished
+progress.json       the terms of the loss so far, until the run is finished
+failed.json         why the run was given up, until it is started again
 model.safetensors   the weights
 history.csv         the terms of the loss
 done.json           written last: the run is finished; holds the checksums of the two files above
@@ -42,6 +44,7 @@ from untwine.runs.cards import (
     spec_rows,
 )
 from untwine.runs.hub import is_hub_address, load_from_hub
+from untwine.runs.progress import read_progress
 from untwine.runs.received import load_data
 from untwine.runs.states import list_states, state_step
 from untwine.spec import Run, split_data
@@ -168,9 +171,14 @@ def describe_progress(path: Path, spec: Run) -> str:
     state = run_state(path)
     if state == "finished":
         return state
+    return f"{state} at {100 * current_step(path, state) // spec.steps} %"
+
+
+def current_step(path: Path, state: str) -> int:
+    """The step that a running run has reached, or from which an interrupted one would resume."""
+    progress = read_progress(path) if state == "running" else None
     checkpoints = list_states(path / "states")
-    step = state_step(checkpoints[0]) if checkpoints else 0
-    return f"{state} at {100 * step // spec.steps} %"
+    return progress.step if progress else state_step(checkpoints[0]) if checkpoints else 0
 
 
 def read_record(path: Path) -> dict[str, Any]:

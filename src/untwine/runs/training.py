@@ -24,6 +24,7 @@ from untwine.data.opening import load_dataset
 from untwine.errors import ParameterError, RunError
 from untwine.runs.directory import TrainedRun, is_finished, open_run, read_record, read_spec
 from untwine.runs.names import place_run
+from untwine.runs.progress import ProgressFile, noting_failure
 from untwine.runs.states import latest_state, list_states, save_state, state_step
 from untwine.runs.tracking import Tracking
 from untwine.spec import Run, build_model, plan, split_data
@@ -87,7 +88,13 @@ def run(
         size = max_state_bytes(model)
         resume = latest_state(path / "states", warn, run=spec.hash, max_bytes=size)
         began = time.monotonic() - (resume[1].get("seconds", 0) if resume else 0)
-        with limit_threads(how["threads"]), mention_checkpoint(path), _closing(tracking):
+        live = ProgressFile(path, spec.steps, began, resume[1].get("history", ()) if resume else ())
+        with (
+            limit_threads(how["threads"]),
+            noting_failure(path),
+            mention_checkpoint(path),
+            _closing(tracking),
+        ):
             history = fit(
                 model,
                 data,
@@ -96,11 +103,11 @@ def run(
                 lr=spec.lr,
                 seed=spec.seed,
                 **{**asdict(spec.training), "validation": held_out or 0.0},
-                on_row=_together(on_row, tracking),
+                on_row=_together(live, tracking and tracking.on_row, on_row),
                 device=how["device"],
                 compile=how["compile"],
                 resume=resume,
-                checkpoint=lambda state: save_progress(path, spec, state, began, on_checkpoint),
+                checkpoint=lambda state: save_progress(path, spec, state, live, on_checkpoint),
                 checkpoint_every=checkpoint_every,
                 stop=stop,
                 quiet=quiet,
@@ -111,16 +118,15 @@ def run(
     return path
 
 
-def _together(on_row: OnRow | None, tracking: Tracking | None) -> OnRow | None:
-    """One function for the user's and the tracker's."""
-    if on_row is None or tracking is None:
-        return tracking.on_row if tracking else on_row
+def _together(*functions: OnRow | None) -> OnRow:
+    """One function that calls all of these."""
 
-    def both(row: Row) -> None:
-        tracking.on_row(row)
-        on_row(row)
+    def call_all(row: Row) -> None:
+        for function in functions:
+            if function:
+                function(row)
 
-    return both
+    return call_all
 
 
 @contextlib.contextmanager
@@ -272,15 +278,20 @@ def mention_checkpoint(path: Path) -> Iterator[None]:
 
 
 def save_progress(
-    path: Path, spec: Run, state: State, began: float, on_checkpoint: OnCheckpoint | None = None
+    path: Path,
+    spec: Run,
+    state: State,
+    live: ProgressFile,
+    on_checkpoint: OnCheckpoint | None = None,
 ) -> None:
     """Write the state of a run that would have begun at this time without interruptions.
 
     Then call `on_checkpoint`, which cannot change the training's random numbers.
     """
     tensors, facts = state.pack()
-    facts |= {"run": spec.hash, "seconds": time.monotonic() - began}
+    facts |= {"run": spec.hash, "seconds": time.monotonic() - live.began}
     save_state(path / "states", state.step, tensors, facts)
+    live.write(state.step)
     if on_checkpoint:
         with seeded(0), eval_mode(state.model):
             on_checkpoint(state.model, state.step)
@@ -301,6 +312,7 @@ def finish_run(path: Path, spec: Run, model: VAE, history: list[Row], seconds: f
         "latents": [asdict(latent) for latent in model.card.latents] if model.card else [],
     }
     write_json(path / "done.json", done)
+    (path / "progress.json").unlink(missing_ok=True)
     shutil.rmtree(path / "states", ignore_errors=True)
 
 

@@ -24,8 +24,9 @@ from untwine.runs.directory import (
     read_scores,
 )
 from untwine.runs.hub import HUB_FOLDERS
+from untwine.runs.progress import FAILED, PROGRESS
 from untwine.runs.states import list_states, read_state
-from untwine.study.folder import FAILED, MAX_STUDY_BYTES, STUDY, list_folders, read_imported
+from untwine.study.folder import MAX_STUDY_BYTES, STUDY, list_folders, read_imported
 from untwine.study.stored_codes import read_codes
 from untwine.tools.files import read_bytes
 from untwine.tools.sealed import MAX_JSON_BYTES, is_sealed, read_json
@@ -75,8 +76,9 @@ def check_run(path: Path) -> Iterator[Finding]:
     yield _check_json(path / "run.json", RUN, lambda: parse_spec(read_record(path)))
     for state in list_states(path / "states"):
         yield _check(state, lambda state=state: read_state(state))
-    if os.path.lexists(path / "failed.json"):
-        yield _check_json(path / "failed.json", FAILED)
+    for name, shape in {"failed.json": FAILED, "progress.json": PROGRESS}.items():
+        if os.path.lexists(path / name):
+            yield _check_json(path / name, shape)
     if not is_finished(path):
         return
     yield _check_json(path / "done.json", DONE, lambda: _check_hash(path))

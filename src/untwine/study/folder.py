@@ -14,6 +14,7 @@ from untwine.errors import DamagedFile, DataError, RunError
 from untwine.plugins import Plugin
 from untwine.registry import metrics, plugins_of, require_plugins
 from untwine.runs.directory import PLUGIN, SPEC, STATES, read_record, run_state
+from untwine.runs.progress import read_failure
 from untwine.runs.training import resumable
 from untwine.spec import Run
 from untwine.study.file import Study
@@ -37,7 +38,6 @@ STUDY = {
     "started?": {"commit?": (str, None), "fingerprints?": {str: str}, str: object},
     "runs": [SPEC],
 }
-FAILED = {"attempts": int, "reason": str}
 MAX_STUDY_BYTES = 1 << 28
 
 
@@ -246,13 +246,7 @@ def record_damage(job: Job) -> str:
 
 def failure_reason(job: Job) -> str:
     """Why a run failed: its damaged file, or the last line of its reason."""
-    if damage := record_damage(job):
-        return damage
-    try:
-        reason = read_json(job.path / "failed.json", FAILED, remedy="run the study again")
-    except RunError as error:
-        return str(error)
-    return reason["reason"].strip().rpartition("\n")[2]
+    return record_damage(job) or read_failure(job.path)
 
 
 def runs_by_state(folder: StudyFolder) -> dict[str, list[Job]]:

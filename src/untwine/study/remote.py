@@ -33,6 +33,7 @@ from untwine.tools.terminal import warn
 
 PUSHED_EVERY = 20.0  # seconds between two copies of what has changed
 SMALL = ("run.json", "done.json", "scores.json", "failed.json", "codes.npz", "history.csv")
+SMALL += ("progress.json",)
 ORDER = ("run.json", "", "scores.json", "done.json")  # of sending; "" for all other files
 ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "az"})  # whose uploads appear whole
 PART = re.compile(r"\..+\.part")  # the temporary name of a file that is being sent

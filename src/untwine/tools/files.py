@@ -65,22 +65,27 @@ def is_regular(path: Path) -> bool:
         return False
 
 
-def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+def write_atomically(
+    path: Path, write: Callable[[IO[bytes]], object], *, durable: bool = True
+) -> None:
     """Write to a temporary file beside `path`, flush it to disk, then rename it into place.
 
-    A link at `path` is replaced; what it leads to is left alone.
+    A link at `path` is replaced; what it leads to is left alone. A file that is not `durable` is
+    not flushed: a crash of the machine may lose it, or leave it empty.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with os.fdopen(os.open(temporary, WRITE_FLAGS, 0o666), "wb") as stream:
             write(stream)
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_directory(path.parent)
+    if durable:
+        _sync_directory(path.parent)
 
 
 def _sync_directory(path: Path) -> None:
@@ -94,8 +99,8 @@ def _sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    write_atomically(path, lambda stream: stream.write(content))
+def write_bytes(path: Path, content: bytes, *, durable: bool = True) -> None:
+    write_atomically(path, lambda stream: stream.write(content), durable=durable)
 
 
 def write_output(path: Path, content: bytes) -> None:

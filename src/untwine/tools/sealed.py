@@ -92,12 +92,18 @@ def is_sealed(content: bytes) -> bool:
     return SEAL_LINE.match(content) is not None
 
 
-def write_json(path: Path, content: Mapping[str, Any], *, max_bytes: int = MAX_JSON_BYTES) -> None:
-    """Write an object as sealed JSON, atomically."""
+def write_json(
+    path: Path,
+    content: Mapping[str, Any],
+    *,
+    max_bytes: int = MAX_JSON_BYTES,
+    durable: bool = True,
+) -> None:
+    """Write an object as sealed JSON, atomically; `durable` as in `write_atomically`."""
     data = seal_json(content)
     if len(data) > max_bytes:
         raise RunError(f"{path} would have {len(data):,} bytes where {max_bytes:,} are allowed")
-    write_bytes(path, data)
+    write_bytes(path, data, durable=durable)
 
 
 def seal_json(content: Mapping[str, Any]) -> bytes:

@@ -43,14 +43,14 @@ const api = (() => {
     return /[.!?…]$/.test(text) ? text : `${text}.`;
   }
 
-  /** An answer. Answers about one run are cached; lists of runs are always fetched. */
-  function json(address) {
+  /** An answer. Answers about one run are cached, unless a fresh one is asked for; lists of runs are always fetched. */
+  function json(address, { fresh = false } = {}) {
     if (copy) {
       return address in copy.answers ? Promise.resolve(copy.answers[address]) : Promise.reject(absent());
     }
-    if (cache.has(address)) return cache.get(address);
+    if (!fresh && cache.has(address)) return cache.get(address);
     const answer = request(address).then((response) => response.json());
-    if (address.startsWith("/api/runs/")) {
+    if (address.startsWith("/api/runs/") && !fresh) {
       cache.set(address, answer);
       if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value);
       answer.catch(() => cache.delete(address));

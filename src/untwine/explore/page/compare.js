@@ -9,18 +9,31 @@ untwine.views.compare = {
     const { el, starts } = parts;
     const others = untwine.runs().filter((line) => line.name !== run);
     if (!others.length) {
-      root.append(el("p", {}, "Only this run is open. Pass several runs to `untwine explore` to compare two."));
+      root.append(parts.empty("Compare needs a second finished run. Train one, for example with another seed; it appears here by itself.", againWith(summary)));
       return;
     }
     const mine = untwine.runs().find((line) => line.name === run);
-    const alike = others.filter((line) => mine && line.data === mine.data);
-    const other = others.some((line) => line.name === state.get("with")) ? state.get("with") : (alike[0] || others[0]).name;
-    const choose = parts.select("with", others.map((line) => [line.name, `${untwine.label(line)} · ${line.data}`]), other,
+    const other = others.some((line) => line.name === state.get("with")) ? state.get("with") : partner().name;
+    const choose = parts.select("with", others.map((line) => [line.name, untwine.menuLabel(line)]), other,
       (name) => { location.hash = untwine.link("compare", run, { with: name, by: state.get("by") }); });
+
+    /** The run that fits best: the same data, or else images of the same shape, or images; the newest of these. */
+    function partner() {
+      const sameShape = (line) => String(line.shape) === String(summary.shape);
+      const fits = [(line) => line.data === mine.data && (sameShape(line) || !line.shape.length), sameShape, (line) => line.shape.length === summary.shape.length];
+      return fits.map((fit) => others.find(fit)).find(Boolean) || others[0];
+    }
+
+    /** The command of a run with the next seed. */
+    function againWith({ command }) {
+      const next = command.replace(/--seed (\d+)/, (_, seed) => `--seed ${+seed + 1}`);
+      return next === command ? `${command} --seed 1` : next;
+    }
+
     const sides = await Promise.all([run, other].map(side));
     const [left, right] = sides;
     if (!right.summary.tile.length) {
-      root.append(el("div", { class: "controls" }, choose), el("p", {}, "The other run is not trained on images. Choose another run."));
+      root.append(el("div", { class: "controls" }, choose), el("p", {}, "The other run is not trained on images. Choose another run above."));
       return;
     }
     const factors = left.summary.factors.map((factor) => factor.name).filter((name) => best(left, name) && best(right, name));
@@ -117,9 +130,12 @@ untwine.views.compare = {
     const common = left.examples.slice(0, right.examples.length).map((example, k) => [example, right.examples[k]])
       .filter(([a, b]) => !isSame || a.index === b.index);
     const draws = starts.draws(left.name).filter((seed) => starts.draws(right.name).includes(seed));
-    const picker = parts.picker("Start from", [
+    const picker = parts.picker("Examples to start from", [
       ...starts.entries(left.name, left.summary, common.map(([a]) => a)),
-      ...draws.map((seed) => ({ key: `prior-${seed}`, text: `Draw ${seed + 1}` }))], (key) => begin(key).then(remember, untwine.problem));
+      ...(api.copy ? draws.map((seed) => ({ key: `prior-${seed}`, text: `Draw ${seed + 1}` })) : [])], (key) => choosing(key));
+    let drawn = 0; // from the prior, so far
+    const prior = api.copy ? null : el("div", { class: "buttons" }, el("button", { type: "button", onclick: () => choosing(`prior-${drawn}`) }, "the prior"));
+    const choosing = (key) => begin(key).then(remember, untwine.problem);
 
     async function begin(key) {
       const place = common.findIndex(([a]) => key === `example-${a.index}`);
@@ -128,6 +144,7 @@ untwine.views.compare = {
       if (!alive()) return;
       start = key;
       picker.mark(key);
+      if (key.startsWith("prior")) drawn = +key.split("-")[1] + 1;
       sides.forEach((each, k) => each.read.replaceChildren(...(answers[k].picture
         ? [parts.image(answers[k].picture, "The encoded image"), el("figcaption", {}, "Encoded from ", starts.label(keys[k]))]
         : [el("figcaption", {}, starts.label(key))])));
@@ -142,17 +159,21 @@ untwine.views.compare = {
     const link = factors.length ? parts.select("Link latents by", [["factor", "the factor they know most of"], ["rank", "how informative they are"]], by,
       (key) => { by = key; remember(); fill(); redraw(); }) : null;
 
+    const lines = sides.map((each) => untwine.runs().find((line) => line.name === each.name));
+    const captions = lines.map((line) => (lines[0].data === lines[1].data ? line.label : `${line.label} · ${line.data}`));
+
     root.append(
       el("div", { class: "controls" }, choose, link),
       el("div", { class: "stage" },
         el("div", { class: "card versus" }, sides.map((each, k) => el("div", {},
-          el("figure", { class: "decoded" }, each.canvas, el("figcaption", {}, el("b", {}, "AB"[k]), ` ${each.summary.title} on ${each.summary.data}`)), each.read))),
-        el("div", { class: "from" }, el("h2", {}, "Start from"), picker.element,
+          el("figure", { class: "decoded" }, each.canvas, el("figcaption", {}, el("b", {}, "AB"[k]), ` ${captions[k]}`)), each.read))),
+        el("div", { class: "from" }, el("h2", {}, "Start from"), prior, picker.element,
           isSame ? "" : el("p", { class: "note" }, "The two runs use different data, so each starts from its own image."))),
       parts.section("Move both", `Each slider moves one latent of each model over its own range${api.copy ? `, one pair at a time, in ${parts.COPY_FRAMES} steps` : ""}. Each model starts from its own code of the image.`, list));
     fill();
     const asked = state.get("start");
     const first = common.length ? `example-${common[0][0].index}` : "prior-0";
-    await begin(common.some(([a]) => asked === `example-${a.index}`) || draws.some((seed) => asked === `prior-${seed}`) ? asked : first);
+    const isPrior = api.copy ? draws.some((seed) => asked === `prior-${seed}`) : /^prior-\d{1,9}$/.test(asked || "");
+    await begin(isPrior || common.some(([a]) => asked === `example-${a.index}`) ? asked : first);
   },
 };

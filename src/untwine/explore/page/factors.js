@@ -22,7 +22,7 @@ untwine.views.factors = {
         parts.plural(inactive, "inactive latent"));
       const steep = table.factors.length > 9 || table.factors.some((name) => name.length > 14);
       return parts.section("Which latent knows which factor",
-        "The share of a factor's entropy that a latent knows, in percent. A disentangled code has one strong cell per column." + (summary.tile.length ? " Click a cell to see how the latent changes images." : ""),
+        "The share of a factor's entropy that a latent knows, in percent. A disentangled code has one strong cell per column." + (summary.tile.length ? ` ${parts.click} a cell to see how the latent changes images.` : ""),
         el("div", { class: "card scroll" }, el("table", { class: `matrix${steep ? " steep" : ""}` },
           el("thead", {}, el("tr", {}, el("td", {}), table.factors.map((name) => el("th", { scope: "col" }, el("span", {}, parts.plain(name)))))), body, rest),
         inactive && body.children.length ? more : null),

@@ -282,9 +282,84 @@ const parts = (() => {
   /** Why a run has no examples, and what to type to have them; null where it has some. */
   const missing = (summary) => (summary.missing ? el("p", { class: "note missing" }, api.sentence(summary.missing)) : null);
 
+  // ---- words and small elements of the frame ----
+
+  const isTouch = window.matchMedia("(hover: none)").matches;
+  const click = isTouch ? "Tap" : "Click"; // to begin a sentence
+
+  /** A duration in a unit that suits its size: "42 s", "3 min", "2.2 h". */
+  function duration(seconds) {
+    const [size, unit, digits] = [[86400, "days", 1], [3600, "h", 1], [60, "min", 0]].find(([each]) => seconds >= 1.5 * each) || [1, "s", 0];
+    return `${(seconds / size).toFixed(digits)} ${unit}`;
+  }
+
+  /** A labelled box to tick. */
+  function check(label, isOn, change) {
+    const box = el("input", { type: "checkbox", onchange: () => change(box.checked) });
+    box.checked = isOn;
+    return el("label", { class: "check" }, box, " ", label);
+  }
+
+  async function toClipboard(text, element) {
+    if (navigator.clipboard) return navigator.clipboard.writeText(text);
+    const range = document.createRange(); // without TLS, or from a file
+    range.selectNodeContents(element);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    if (!document.execCommand("copy")) throw new Error("not allowed");
+    return undefined;
+  }
+
+  /** A command with a button that copies it. */
+  function command(text) {
+    const code = el("pre", {}, text);
+    const button = el("button", { type: "button", class: "copier", "aria-label": "Copy the command",
+      onclick: () => toClipboard(text, code).then(() => say("Copied"), () => say("Select it and copy")) }, "Copy");
+    function say(words) {
+      button.textContent = words;
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    }
+    return el("div", { class: "command" }, code, button);
+  }
+
+  /** What to do where there is nothing to show: a sentence, and a command to run. */
+  const empty = (sentence, text = "") => el("div", { class: "card empty" }, el("p", {}, sentence), text ? command(text) : null);
+
+  /** A file that the browser saves. */
+  function save(name, content, type) {
+    const link = el("a", { href: URL.createObjectURL(new Blob([content], { type })), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  }
+
+  /**
+   * Repeat work while the page is looked at. It returns the milliseconds until its next turn, or 0 to rest until
+   * `start` is called. Nothing is asked of the server while the tab is hidden.
+   */
+  function polling(work, alive = () => true) {
+    let timer = 0;
+    let isBusy = false;
+    async function turn() {
+      timer = 0;
+      if (!alive() || document.hidden) return;
+      isBusy = true;
+      const pause = await work().catch(() => 10_000);
+      isBusy = false;
+      if (pause) start(pause);
+    }
+    function start(pause = 0) {
+      if (!timer && !isBusy && alive()) timer = setTimeout(turn, pause);
+    }
+    document.addEventListener("visibilitychange", function seen() {
+      if (!alive()) document.removeEventListener("visibilitychange", seen);
+      else if (!document.hidden) start();
+    });
+    return { start };
+  }
+
   const section = (title, sentence, ...children) => el("section", {},
     el("h2", {}, title), sentence ? el("p", { class: "soft" }, sentence) : null, ...children);
 
   return { el, percent, short, name, plural, plain, levels, about, latentLabel, image, canvas, tile, film, newest, later, picker, select, starts,
-    traversals, hand, reel, slider, section, missing, FRAMES, COPY_FRAMES, MIN_SHARE };
+    traversals, hand, reel, slider, section, missing, isTouch, click, duration, check, command, empty, save, polling, FRAMES, COPY_FRAMES, MIN_SHARE };
 })();
