@@ -91,6 +91,8 @@ class Autoencoder(nn.Module):
             raise RunError("save the conditional model itself, not what `given` makes of it")
         path = Path(folder).expanduser()
         path.mkdir(parents=True, exist_ok=True)
+        for leftover in path.glob(".model.*.tmp"):  # of a process that died while writing
+            leftover.unlink(missing_ok=True)
         weights = pack_weights(self)
         write_bytes(path / "model.safetensors", weights)
         record = {"weights": sha256(weights), "card": self.card.to_json()}

@@ -20,6 +20,7 @@ from untwine.study.job import Job, finish_job, is_complete
 from untwine.study.remote import synced
 from untwine.study.table import results_table
 from untwine.tools.files import sha256
+from untwine.tools.weights import pack_weights
 
 FAULTS = ("kill", "torn", "ENOSPC", "EIO")
 SMALL = {"network": "mlp", "batch": 4, "latent": 2, "lr": 1e-3}
@@ -235,3 +236,25 @@ def test_two_drivers_of_one_study_do_each_run_once(tmp_path, spec):
     alone = untwine.run(runs[0], tmp_path / "alone", quiet=True, threads=1)
     assert result(folders[0].jobs()[0].path) == result(alone)
     assert len(results_table(folders[0])) == 4
+
+
+@every_fault
+def test_a_model_folder_is_the_old_or_the_new_model_or_refused(at_every_change, tmp_path, fault):
+    """A folder whose replacement was cut off is never a mixture, and is mended by the next one."""
+    data = untwine.from_arrays(np.zeros((4, 8, 8)))
+    models = [untwine.build("vae", data, latent=2, network="mlp", seed=seed) for seed in (0, 1)]
+    weights = [sha256(pack_weights(model)) for model in models]
+
+    def prepare(name):
+        models[0].save(tmp_path / name)
+        return tmp_path / name, lambda: models[1].save(tmp_path / name)
+
+    def after(place, error):
+        try:
+            opened = sha256(pack_weights(untwine.load(place)))
+        except UntwineError as refusal:
+            assert error and "copy the folder again" in str(refusal)
+        else:
+            assert opened in (weights if error else weights[1:])
+
+    at_every_change(prepare, after, fault)

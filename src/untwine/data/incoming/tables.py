@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 CODE = re.compile(r"z\d{1,5}")  # a column of codes
 MAX_COLUMNS = 10_000
+MAX_MIXED_COLUMNS = 4_000  # of numbers and words, which take longer
 BYTES_PER_CELL = 8
 SINGLE_QUOTED = re.compile(rb"(^|,)'[^'\n]*'(,|\r?$)", re.MULTILINE)  # a cell
 MATLAB_HEADER = 128  # bytes
@@ -48,8 +49,8 @@ def read_csv(path: Path) -> pd.DataFrame:
 
     content = read_packed(path)
     first = content[: content.find(b"\n") + 1 or None]
-    if not first.strip() or first.count(b",") >= MAX_COLUMNS:
-        raise DataError(f"{path} must begin with the names of 1 to {MAX_COLUMNS:,} columns")
+    if not first.strip() or first.count(b",") >= MAX_MIXED_COLUMNS:
+        raise DataError(f"{path} must begin with the names of 1 to {MAX_MIXED_COLUMNS:,} columns")
     quote = "'" if SINGLE_QUOTED.search(content[:4096]) else '"'
     with refuse_unreadable(f"{path} is not a CSV file"):
         return pd.read_csv(io.BytesIO(content), quotechar=quote, low_memory=False)
