@@ -92,7 +92,7 @@ def take_screenshot(browser: Browser, address: str, name: str, **settings: Any) 
 
 def select_dots(page: Page) -> None:
     """Drag over the dots at the left of the plot."""
-    box = page.locator(".plot svg").bounding_box()
+    box = page.locator(".plot canvas").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + 4, box["y"] + 60)
     page.mouse.down()

@@ -193,9 +193,16 @@ def test_points_of_the_plane_are_plotted():
         assert picture(contact_sheet(points, "points")).shape == (600, 600, 3)
 
 
-def test_longer_vectors_cannot_be_shown():
-    with pytest.raises(DataError, match="vectors of 5 numbers"):
-        contact_sheet(untwine.from_arrays(np.zeros((4, 5))), "v")
+def test_columns_of_tables_are_shown_as_histograms(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    wide = picture(contact_sheet(untwine.from_arrays(rng.standard_normal((40, 80))), "wide"))
+    few = picture(contact_sheet(untwine.from_arrays(rng.standard_normal((40, 3))), "few"))
+    assert wide.shape[0] > 3 * few.shape[0] and few.std() > 10
+    lines = [f"{rng.normal():.3f},{rng.normal():.3f},{rng.normal():.3f},{k % 2}" for k in range(50)]
+    (tmp_path / "people.csv").write_text("\n".join(["height,age,weight,sex", *lines]))
+    monkeypatch.chdir(tmp_path)
+    assert data.preview("people.csv", ["table.factors=sex"]).name == "people.png"
+    assert picture((tmp_path / "people.png").read_bytes()).std() > 10
 
 
 def test_looking_writes_a_picture_named_after_the_data(tmp_path):

@@ -3,9 +3,29 @@
 import shutil
 from urllib.parse import urlsplit
 
+import threading
+
 import pytest
 
+from untwine.explore import measuring
 from untwine.explore.serving import serve_in_thread
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_measured():
+    """Measure few examples of large data."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "N_AT_ONCE", 300)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on():
+    """Wait for examples that are still measured, which use the process's random numbers."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name == measuring.THREAD_NAME:
+            thread.join(60)
 
 
 @pytest.fixture(scope="session")

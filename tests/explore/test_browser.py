@@ -192,7 +192,7 @@ def test_requests_of_a_dragged_slider_are_coalesced(visit, live, explored):
     )
     settled(page)
     assert 1 <= len(asked) < 20 and busiest[0] == 1
-    value = page.locator(".value").first.input_value()
+    value = page.locator(".value").first.get_attribute("title").replace("−", "-")
     assert asked[-1].partition("code=")[2].split(",").count(value)
 
 
@@ -221,19 +221,50 @@ def test_a_file_that_is_no_picture_is_refused_in_the_page(visit, live, explored)
     assert len(visit.wrong) == 1 and "422" in visit.wrong.pop()  # the browser notes it, too
 
 
-def test_images_are_sorted_and_lead_to_the_latents(visit, live, explored):
+def measured(page, word):
+    """The numbers of all cards that follow a word."""
+    texts = page.locator(".pair figcaption").all_inner_texts()
+    return [float(text.split(f"{word} ")[1].split(" ")[0].replace("−", "-")) for text in texts]
+
+
+def test_images_are_sorted_enlarged_and_lead_to_the_latents(visit, live, explored):
     page = visit(f"{live}#/images/{names(explored)['plain']}")
-    errors = [
-        float(text.split("error ")[1].split(" ")[0])
-        for text in page.locator(".pair figcaption").all_inner_texts()
-    ]
-    assert len(errors) == 24 and errors == sorted(errors, reverse=True)
+    expect(page.locator(".progress")).to_contain_text("300 of 737,280 examples are measured")
+    likelihoods = measured(page, "log-likelihood")
+    assert len(likelihoods) == 24 and likelihoods == sorted(likelihoods)
+    expect(page.locator(".pair").first).to_contain_text(re.compile("shape (square|ellipse|heart)"))
     page.get_by_role("button", name="Show more").click()
     expect(page.locator(".pair")).to_have_count(48)
-    page.get_by_label("Order").select_option("best")
-    expect(page).to_have_url(re.compile("order=best"))
+    page.get_by_label("Order").select_option("worst")
+    expect(page).to_have_url(re.compile("order=worst"))
+    settled(page)
+    errors = measured(page, "error")
+    assert len(errors) == 24 and errors == sorted(errors, reverse=True)
+    page.get_by_role("button", name=re.compile("Enlarge")).first.click()
+    large = page.get_by_role("dialog")
+    expect(large.locator("img").first).to_be_visible()
+    assert large.locator("img").first.bounding_box()["width"] > 200
+    before = large.locator("figcaption").first.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert large.locator("figcaption").first.inner_text() != before
+    page.keyboard.press("Escape")
+    expect(large).to_be_hidden()
     page.locator(".pair a").first.click()
     expect(page.locator("nav a[aria-current]")).to_have_text("Latents")
+
+
+def test_a_value_of_a_latent_is_typed(visit, live, explored):
+    page = visit(f"{live}#/latents/{names(explored)['plain']}")
+    value = page.locator(".value").first
+    for typed, shown in (("−1.5", "−1.50"), ("0,25", "0.25"), ("one", "0.25"), ("1e9", "0.25")):
+        value.fill(typed)
+        value.press("Enter")
+        expect(value).to_have_value(shown)
+    expect(page).to_have_url(re.compile(r"move=\d+:0\.25"))
+    widths = page.locator(".value:visible").evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect().right)"
+    )
+    assert len(set(widths)) == 1  # values stand below each other
 
 
 def test_between_two_images(visit, live, explored):
@@ -260,7 +291,7 @@ def test_clusters_and_groups(visit, live, explored):
 
 def test_dots_are_pointed_at_and_selected(visit, live, explored):
     page = visit(f"{live}#/space/{names(explored)['plain']}")
-    area = page.locator(".plot svg").bounding_box()
+    area = page.locator(".plot canvas").bounding_box()
     page.mouse.move(area["x"] + 2, area["y"] + 2)
     page.mouse.down()
     page.mouse.move(area["x"] + area["width"] / 2, area["y"] + area["height"] - 2, steps=4)
@@ -274,13 +305,158 @@ def test_dots_are_pointed_at_and_selected(visit, live, explored):
     page.get_by_label("Place by").select_option("latents")
     expect(page.locator(".scatter .across")).to_contain_text("latent")
     page.get_by_label("Colour by").select_option("shape")
-    page.get_by_role("button", name="Select all with shape 0").click()
+    expect(page.locator(".legend")).to_contain_text("shape")
+    page.get_by_role("button", name="Select all with shape heart").click()
     expect(panel).to_contain_text("dots selected")
+    expect(panel).to_contain_text("shape = heart: 100 % of them")
+
+
+def test_a_selection_is_in_the_address_and_a_file(visit, live, explored):
+    page = visit(f"{live}#/space/{names(explored)['plain']}?colour=shape")
+    page.get_by_role("button", name="Select all with shape square").click()
+    head = page.locator(".selection h3")
+    expect(head).to_contain_text("dots selected")
+    told = head.inner_text().split(" ")[0]
+    expect(page).to_have_url(re.compile("bits="))
+    shared = page.url
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    lines = download.value.path().read_text().splitlines()
+    assert lines[0].startswith("row,shape,scale,orientation,position x,position y,")
+    assert len(lines) == int(told.replace(",", "")) + 1
+    assert {line.split(",")[1] for line in lines[1:]} == {"square"}
+    page.goto("about:blank")
+    page.goto(shared)
+    ready(page)
+    expect(head).to_contain_text(f"{told} dots selected")
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_label("Find dots").fill(lines[1].split(",")[0])
+    expect(head).to_contain_text("1 dot selected")
+    expect(page).to_have_url(re.compile(f"chosen={lines[1].split(',')[0]}$"))
+    page.get_by_label("Find dots").fill("scale 3")
+    expect(page.locator(".selection")).to_contain_text("scale = 3: 100 % of them")
+    page.get_by_label("Find dots").fill("nothing")
+    expect(page.locator(".controls")).to_contain_text("No dot matches")
+
+
+def test_the_plot_is_zoomed_and_moved(visit, live, explored):
+    page = visit(f"{live}#/space/{names(explored)['plain']}")
+    canvas = page.locator(".plot canvas")
+    settled(page)
+    whole = canvas.screenshot()
+    area = canvas.bounding_box()
+    page.mouse.move(area["x"] + 100, area["y"] + 100)
+    page.mouse.wheel(0, -600)
+    expect(page).to_have_url(re.compile("view="))
+    settled(page)
+    near, shared = canvas.screenshot(), page.url
+    assert near != whole
+    canvas.focus()
+    page.keyboard.press("0")
+    expect(page).not_to_have_url(re.compile("view="))
+    page.keyboard.press("+")
+    expect(page).to_have_url(re.compile("view=1.5,"))
+    before = page.url
+    page.keyboard.press("Shift+ArrowRight")
+    expect(page).not_to_have_url(before)
+    page.get_by_role("button", name="Show all dots").click()
+    page.get_by_role("button", name="Zoom in").click()
+    page.get_by_role("button", name="Move").click()
+    before = page.url
+    page.mouse.move(area["x"] + 100, area["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(area["x"] + 180, area["y"] + 140, steps=3)
+    page.mouse.up()
+    expect(page).not_to_have_url(before)
+    expect(page.locator(".selection")).not_to_contain_text("selected")
+    page.goto("about:blank")
+    page.goto(shared)
+    ready(page)
+    expect(page).to_have_url(re.compile("view="))
+
+
+def test_two_fingers_zoom(visit, live, explored):
+    phone = {"width": 360, "height": 740}
+    page = visit(f"{live}#/space/{names(explored)['plain']}", viewport=phone, has_touch=True)
+    expect(page.locator(".selection")).to_contain_text("Pinch to zoom")
+    area = page.locator(".plot canvas").bounding_box()
+    x, y = area["x"] + area["width"] / 2, area["y"] + area["height"] / 2
+    page.locator(".plot").scroll_into_view_if_needed()
+    page.locator(".plot canvas").evaluate(
+        """(canvas, [x, y]) => {
+            const fire = (type, id, dx) => canvas.dispatchEvent(new PointerEvent(type,
+                {pointerId: id, pointerType: "touch", clientX: x + dx, clientY: y, bubbles: true}));
+            fire("pointerdown", 1, -20), fire("pointerdown", 2, 20);
+            for (const dx of [30, 45, 60]) fire("pointermove", 1, -dx), fire("pointermove", 2, dx);
+            fire("pointerup", 1, -60), fire("pointerup", 2, 60);
+        }""",
+        [x, y],
+    )
+    expect(page).to_have_url(re.compile(r"view=[23]"))
+    expect(page.locator(".selection")).not_to_contain_text("selected")
+
+
+def test_dots_are_coloured_by_anything_and_drawn_as_images(visit, live, explored):
+    page = visit(f"{live}#/space/{names(explored)['plain']}?colour=shape&dots=1000")
+    canvas, legend = page.locator(".plot canvas"), page.locator(".legend")
+    seen = []
+    for name in ("shape", "scale", "log_likelihood", "kl", "error", "z0"):
+        page.get_by_label("Colour by").select_option(name)
+        expect(page).to_have_url(re.compile(f"colour={name}"))
+        expect(legend.locator("b")).to_contain_text(name.replace("_", "-"), ignore_case=True)
+        expect(legend.locator(".busy")).to_have_count(0)
+        settled(page)
+        seen.append(canvas.screenshot())
+    assert len(set(seen)) == len(seen)
+    page.get_by_role("button", name="Images as dots").click()
+    settled(page)
+    assert canvas.screenshot() != seen[-1]
+    expect(page).to_have_url(re.compile("images=1"))
+
+
+def test_more_than_a_thousand_dots(visit, live, explored):
+    page = visit(f"{live}#/space/{names(explored)['plain']}")
+    expect(page.locator("section")).to_contain_text("5,000 of 737,280 examples")
+    page.get_by_label("Dots", exact=True).select_option("1000")
+    expect(page.locator("section")).to_contain_text("1,000 of 737,280 examples")
+
+
+def test_axes_are_not_named_while_they_are_computed(visit, live, explored):
+    page = visit(f"{live}#/space/{names(explored)['plain']}?dots=1000")
+    page.route(
+        "**/space?by=latents*", lambda route: (page.wait_for_timeout(300), route.continue_())
+    )
+    page.get_by_label("Place by").select_option("latents")
+    expect(page.locator(".scatter .up")).to_have_text("Computing …")
+    expect(page.locator(".scatter .across")).to_have_text("")
+    expect(page.locator(".scatter .across")).to_contain_text("latent")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_ordered_colours_are_legible_at_both_ends(visit, live, explored, scheme):
+    page = visit(f"{live}#/space/{names(explored)['plain']}?colour=scale", color_scheme=scheme)
+    shades = page.locator(".legend .level i").evaluate_all(
+        "all => all.map(e => getComputedStyle(e).backgroundColor)"
+    )
+    card = page.locator(".card").first.evaluate("e => getComputedStyle(e).backgroundColor")
+    assert len(set(shades)) == 6  # a palette of their own, in order
+    light = [luminance(shade) for shade in shades]
+    assert light == sorted(light)
+    ground = luminance(card)
+    for shade in light:
+        assert (max(shade, ground) + 0.05) / (min(shade, ground) + 0.05) > 2.5
+
+
+def luminance(colour):
+    """The relative luminance of a colour written as rgb(r, g, b)."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_dots_are_reached_with_the_keyboard(visit, live, explored):
     page = visit(f"{live}#/space/{names(explored)['clustered']}")
-    page.locator(".plot svg").focus()
+    page.locator(".plot canvas").focus()
     words = page.locator(".beside > p")
     before = words.inner_text()
     page.keyboard.press("ArrowRight")
@@ -296,7 +472,12 @@ def test_a_cell_of_the_matrix_shows_its_traversal_and_leads_to_the_slider(visit,
     page = visit(f"{live}#/factors/{names(explored)['plain']}")
     page.get_by_role("button", name=re.compile("knows .* of scale")).first.click()
     expect(page.locator(".explained .film")).to_have_count(3)
-    expect(page.locator(".score")).to_have_count(1)
+    expect(page.locator(".score")).to_have_count(2)
+    expect(page.locator(".question")).to_have_text(
+        ["How well are the factors separated?", "How well are examples drawn?"]
+    )
+    heads = page.locator(".matrix thead th").evaluate_all("all => all.map(e => e.offsetWidth)")
+    assert max(heads) - min(heads) <= 1
     page.get_by_role("link", name="Move it with the slider").click()
     ready(page)
     assert page.locator(".pointed input[type=range]").evaluate("e => e === document.activeElement")
@@ -369,7 +550,8 @@ def test_a_copy_moves_one_latent_at_a_time(visit, copied, explored):
     page.keyboard.press("End")
     settled(page)
     assert pixels(page, ".decoded canvas") != low
-    expect(page.locator(".value").first).to_have_value(slider.get_attribute("max"))
+    shown = page.locator(".value").first.input_value()
+    assert float(shown) == float(slider.get_attribute("max"))
 
 
 def test_everything_is_named_and_can_be_reached_by_the_keyboard(visit, live, explored):
@@ -390,7 +572,7 @@ def test_everything_is_named_and_can_be_reached_by_the_keyboard(visit, live, exp
         reached.add(
             page.evaluate("document.activeElement.tagName + (document.activeElement.type ?? '')")
         )
-    assert {"A", "BUTTONbutton", "INPUTrange", "INPUTnumber", "SELECTselect-one"} <= reached
+    assert {"A", "BUTTONbutton", "INPUTrange", "INPUTtext", "SELECTselect-one"} <= reached
 
 
 def test_what_fails_is_said_in_the_page(visit, live, explored):

@@ -9,9 +9,10 @@ import pytest
 from PIL import Image
 
 from untwine.errors import DataError
-from untwine.explore import export, spaces
-from untwine.explore.export import encode_name, format_number, write_copy
+from untwine.explore import export, recording, spaces
+from untwine.explore.export import write_copy
 from untwine.explore.gallery import Gallery
+from untwine.explore.recording import encode_name, format_number
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +77,15 @@ def test_answers_are_those_of_the_page_s_addresses(made, explored):
     _, data = made
     run = at(explored, "plain")
     assert len(data["answers"]["/api/runs"]) == 3
-    for rest in ("", "/examples?count=24&seed=0", "/factors", "/space?by=pca&x=0&y=1",
-                 "/space?by=tsne&x=0&y=1", "/reconstructions?count=24&order=worst&seed=0",
-                 "/reconstructions?count=24&order=random&seed=0", "/start?seed=3"):  # fmt: skip
+    orders = [f"/reconstructions?count=24&order={one}&seed=0&start=0" for one in ("far", "random")]
+    spaces = [f"/space?by={by}&x=0&y=1&dots=1000" for by in ("pca", "tsne")]
+    colours = ["/colour?by=error&number=0&dots=1000", "/colour?by=kl&number=0&dots=1000"]
+    for rest in ("", "/examples?count=24&seed=0", "/factors", "/start?seed=3",
+                 *orders, *spaces, *colours):  # fmt: skip
         assert run + rest in data["answers"]
     first, second = (one["number"] for one in data["answers"][run]["latents"][:2])
-    assert f"{run}/space?by=latents&x={first}&y={second}" in data["answers"]
-    assert f"{run}/sheet.png" in data["pictures"]
+    assert f"{run}/space?by=latents&x={first}&y={second}&dots=1000" in data["answers"]
+    assert f"{run}/sheet.png?dots=1000" in data["pictures"]
     assert data["answers"]["/api/study"]["runs"] != []
 
 
@@ -102,7 +105,9 @@ def test_every_image_that_answers_name_is_there(made, explored):
     _, data = made
     run = at(explored, "plain")
     examples = data["answers"][f"{run}/examples?count=24&seed=0"]
-    worst = data["answers"][f"{run}/reconstructions?count=24&order=worst&seed=0"]
+    worst = data["answers"][f"{run}/reconstructions?count=24&order=worst&seed=0&start=0"][
+        "examples"
+    ]
     assert len(examples) == len(worst) == 24
     for row in examples + worst:
         assert f"{run}/image.png?index={row['index']}" in data["pictures"]
@@ -130,7 +135,7 @@ def test_clusters_and_groups_are_there_where_a_model_has_them(made, explored):
 def brief(monkeypatch):
     """Copies of one picture for each run, which take no time."""
     monkeypatch.setattr(
-        export, "picture_addresses", lambda copy, base: [f"{base}/image.png?index=0"]
+        recording, "picture_addresses", lambda copy, base: [f"{base}/image.png?index=0"]
     )
 
 
@@ -191,8 +196,8 @@ def test_a_file_is_no_directory_for_a_copy(explored, tmp_path):
 
 
 def test_a_copy_holds_at_most_a_few_runs_and_says_so(explored, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(export, "MAX_RUNS", 1)
-    monkeypatch.setattr(export, "picture_addresses", lambda copy, base: [])
+    monkeypatch.setattr(recording, "MAX_RUNS", 1)
+    monkeypatch.setattr(recording, "picture_addresses", lambda copy, base: [])
     write_copy(Gallery.find([], explored[0]), tmp_path / "few", quiet=True)
     data = read(tmp_path / "few")
     held = {line["name"] for line in data["answers"]["/api/runs"]}
@@ -202,7 +207,7 @@ def test_a_copy_holds_at_most_a_few_runs_and_says_so(explored, tmp_path, monkeyp
 
 
 def test_what_fails_on_the_way_leaves_no_half_of_a_copy(explored, tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "record_runs", lambda copy, quiet: 1 / 0)
+    monkeypatch.setattr(export, "record_runs", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_copy(Gallery.find([], explored[0]), tmp_path / "half", quiet=True)
     assert list((tmp_path / "half").iterdir()) == []

@@ -321,7 +321,7 @@ def test_nothing_is_written_into_runs(explored):
     place = Gallery.find([], explored[0])
     place.study()
     look = place.view(explored[1]["plain"].name)
-    look.summary(), look.factors(), look.sheet(), look.reconstructions(3, "worst", 0)
+    look.summary(), look.factors(), look.sheet(), look.reconstructions(3, "worst")
     assert files() == before
 
 

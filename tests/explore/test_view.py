@@ -14,7 +14,7 @@ from PIL import Image
 
 import untwine
 from untwine.errors import DataError, IncompatibleError, ParameterError
-from untwine.explore import spaces, uploads
+from untwine.explore import measuring, spaces, uploads
 from untwine.explore.memo import Memo
 from untwine.explore.plane import Plane
 from untwine.explore.view import RunView
@@ -22,6 +22,7 @@ from untwine.latents import central_range
 from untwine.records import Draw
 from untwine.runs.directory import open_run
 from untwine.scoring import latents
+from untwine.scoring.codes import outliers
 from untwine.tools.compute import seeded
 from untwine.tools.images import to_bytes
 
@@ -48,8 +49,8 @@ TRAINED = ("plain", "clustered", "grouped")
 every_kind = pytest.mark.parametrize("kind", [*TRAINED, *KINDS])
 
 
-def trained(out, model, data, settings, latent=4):
-    numbers = {"latent": latent, "batch": 16, "steps": 20, "lr": 1e-3}
+def trained(out, model, data, settings, latent=4, steps=20):
+    numbers = {"latent": latent, "batch": 16, "steps": steps, "lr": 1e-3}
     spec = untwine.plan(model, data, network="mlp", settings=[*settings, "width=32"], **numbers)
     return untwine.run(spec, out, quiet=True, threads=1)
 
@@ -92,8 +93,9 @@ def test_every_kind_shows_its_latents(looks, kind):
     facts = look.summary()
     numbers = [latent.number for latent in facts.latents]
     assert sorted(numbers) == list(range(len(look.start_from_prior(0).code)))
-    nats = [latent.nats for latent in facts.latents]
-    assert nats == sorted(nats, reverse=True) and all(math.isfinite(n) and n >= 0 for n in nats)
+    order = [(not latent.active, -latent.nats) for latent in facts.latents]
+    assert order == sorted(order)
+    assert all(math.isfinite(latent.nats) and latent.nats >= 0 for latent in facts.latents)
     assert all(latent.low < latent.high for latent in facts.latents)
     assert (facts.clusters, facts.shared) == (CLUSTERS.get(kind, 0), SHARED.get(kind, 0))
     assert facts.examples == 70 and facts.title and facts.about.endswith(".")
@@ -111,7 +113,7 @@ def test_every_kind_shows_its_pictures(looks, kind):
         (look.reconstruction(a), 1, 1),
         (look.traversals(prior.code, [1, 0], 3), 2, 3),
         (look.between(a, b, 5), 1, 5),
-        (look.sheet(), 3, 32),
+        (look.sheet(70), 3, 32),
     ):
         assert opened(png).shape[:2] == (rows * height, columns * width)
 
@@ -205,17 +207,94 @@ def test_noise_depends_on_the_example_alone(looks):
     torch.set_rng_state(state)
 
 
+def ordered(look, order, count=100, **how):
+    return look.reconstructions(count, order, **how).examples
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory):
+    """A run on a folder of bright squares, in which two pictures of noise are hidden."""
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for k in range(200):
+        pixels = np.zeros((16, 16), np.uint8)
+        across, down = rng.integers(1, 9, 2)
+        pixels[down : down + 6, across : across + 6] = 220
+        Image.fromarray(pixels).save(folder / f"square-{k:03}.png")
+    for k in (3, 8):
+        noise = rng.integers(0, 256, (16, 16), dtype=np.uint8)
+        Image.fromarray(noise).save(folder / f"noise-{k}.png")
+    path = trained(tmp_path_factory.mktemp("runs"), "vae", str(folder), [], steps=150)
+    return RunView(open_run(path), name="photos", examples=50)
+
+
+def test_outliers_come_first_by_their_file_names(photos):
+    photos.measures.wait()
+    first = ordered(photos, "unlikely", 2)
+    assert {one.name for one in first} == {"noise-3.png", "noise-8.png"}
+    table = outliers(photos.trained.model, photos.data)
+    assert [one.name for one in ordered(photos, "unlikely")] == list(table["example"][:100])
+    assert math.isclose(first[0].log_likelihood, table["log_likelihood"][0], rel_tol=1e-4)
+
+
+def test_all_examples_are_ordered_not_only_the_sample(photos):
+    photos.measures.wait()
+    answer = photos.reconstructions(100, "worst")
+    assert answer.count == answer.progress.done == answer.progress.total == 202
+    assert not answer.progress.running
+    rest = ordered(photos, "worst", start=100) + ordered(photos, "worst", start=200)
+    errors = [one.error for one in [*answer.examples, *rest]]
+    assert len(errors) == 202 and errors == sorted(errors, reverse=True)
+    large = {"far": "distance", "informative": "kl", "likely": "log_likelihood"}
+    small = {"near": "distance", "uninformative": "kl", "best": "error"}
+    for order, name in (large | small).items():
+        sign = 1 if order in small else -1
+        values = [sign * getattr(one, name) for one in ordered(photos, order)]
+        assert values == sorted(values)
+    assert [one.index for one in ordered(photos, "data", 3, start=7)] == [7, 8, 9]
+
+
+def test_measured_examples_are_kept_on_disk(photos, monkeypatch):
+    photos.measures.wait()
+    again = RunView(photos.trained, name="again", examples=50)
+    assert again.measures.done == 202  # read, without a thread
+    assert ordered(again, "unlikely", 9) == ordered(photos, "unlikely", 9)
+
+
+def test_few_examples_of_large_data_are_measured_unless_all_are_asked_for(looks, monkeypatch):
+    monkeypatch.setattr(measuring, "N_AT_ONCE", 150)
+    look = RunView(looks("points").trained, name="large", examples=70)
+    look.trained.record["weights"] += "-large"  # not those kept on disk
+    look.measures.wait()
+    progress = look.progress()
+    assert (progress.done, progress.target, progress.total) == (150, 150, 400)
+    known = {one.index for one in ordered(look, "worst") + ordered(look, "worst", start=100)}
+    assert len(known) == 150 and set(look.index.tolist()) <= known  # the sample first
+    assert look.measure_all().target == 400
+    look.measures.wait()
+    assert look.progress().done == 400
+
+
 def test_the_order_of_reconstructions(looks):
-    look = looks("plain")
-    worst = look.reconstructions(70, "worst", 0)
-    best = look.reconstructions(5, "best", 0)
-    errors = [one.error for one in worst]
-    assert errors == sorted(errors, reverse=True) and best[0].index == worst[-1].index
+    look = looks("points")
+    look.measures.wait()
+    worst, best = ordered(look, "worst", 5), ordered(look, "best", 5)
     index = worst[0].index
     gap = look.trained.model.reconstruct(look.data.take([index])) - look.data.take([index])
-    assert math.isclose(float(gap.square().sum()), worst[0].error, rel_tol=1e-3)
-    assert look.reconstructions(5, "random", 1) != look.reconstructions(5, "random", 2)
+    assert math.isclose(float(gap.square().mean()), worst[0].error, rel_tol=1e-3)
+    assert best[0].error < worst[-1].error
+    assert ordered(look, "random", 5, seed=1) != ordered(look, "random", 5, seed=2)
     assert set(worst[0].levels) == set(look.data.factors.names)
+
+
+def test_examples_that_share_latents_have_no_likelihoods(looks):
+    look = looks("content")
+    look.measures.wait()
+    answer = look.reconstructions(5, "worst")
+    assert look.summary().measures == ["error", "distance"]
+    assert looks("points").summary().measures == ["log_likelihood", "kl", "error", "distance"]
+    assert answer.count == 70 and answer.examples[0].log_likelihood is None
+    assert answer.examples[0].error >= answer.examples[1].error > 0
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
@@ -440,7 +519,7 @@ def test_vectors_have_facts_and_space_but_no_pictures(tmp_path):
     assert (facts.shape, facts.tile, facts.examples) == ([3], [], 90)
     start = look.start_from(3)
     assert start.picture == "" and look.select(look.index[:4].tolist()).picture == ""
-    assert look.reconstructions(3, "worst", 0) and look.factors().matrix == []
+    assert look.reconstructions(3, "worst").examples and look.factors().matrix == []
     assert look.space("latents", 0, 0).x == look.space("latents", 0, 0).y
     alone = look.space("pca", 0, 1)
     assert alone.x == look.space("latents", 0, 0).x and len(set(alone.y)) == 90

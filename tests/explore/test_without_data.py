@@ -78,7 +78,7 @@ def test_views_of_examples_say_what_to_type(explored):
         lambda: view.between(0, 1, 3),
         lambda: view.space("pca", 0, 1),
         lambda: view.select([0]),
-        lambda: view.reconstructions(3, "worst", 0),
+        lambda: view.reconstructions(3, "worst"),
         view.sheet,
     ):
         with pytest.raises(RunError, match=r"no examples to show.*--data PLACE"):

@@ -1,4 +1,4 @@
-"""Contact sheets: random examples of a dataset and one row per factor, in one picture."""
+"""Contact sheets: examples and one row per factor, or the columns of a table, in one picture."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from untwine.tools.compute import seeded
 from untwine.tools.images import encode_png, image_grid
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from PIL.Image import Image
 
 COLUMNS, ROWS = 12, 4
 SIDE = 56  # pixels that a small image is enlarged to, about
-POINTS = 5000  # of a scatter plot
+POINTS = 5000  # of a scatter plot or a histogram
+MAX_HISTOGRAMS, HISTOGRAM_COLUMNS, BINS = 60, 6, 30
+MAX_GROUPS = 8  # levels with a histogram each
 MARGIN, TEXT = 16, 15  # pixels
 CPU = torch.device("cpu")
 
@@ -35,14 +38,11 @@ class Strip:
 
 
 def contact_sheet(data: Dataset, title: str, *, seed: int = 0) -> bytes:
-    """A PNG of random examples, with a row for each factor."""
+    """A PNG of random examples, with a row for each factor; of a table, a histogram per column."""
     if tuple(data.shape) == (2,):
         return _scatter(data, title, seed)
     if len(data.shape) != 3:
-        raise DataError(
-            f"{title} has vectors of {data.shape.numel()} numbers, which cannot be shown; only "
-            "images and points of the plane can"
-        )
+        return _histograms(data, title, seed)
     strips = [_example_strip(data, seed)]
     if data.factors:
         base = _base_levels(data.factors, np.random.default_rng(seed))
@@ -158,9 +158,48 @@ def _scatter(data: Dataset, title: str, seed: int) -> bytes:
         axes.legend(markerscale=3, frameon=False)
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_title(f"{title}: {len(data):,} points, {len(index):,} shown", loc="left")
+    return _figure_png(figure)
+
+
+def _figure_png(figure: Figure) -> bytes:
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=100)
     return stream.getvalue()
+
+
+def _histograms(data: Dataset, title: str, seed: int) -> bytes:
+    """A histogram of each column in its own unit, by the levels of the first factor, if any."""
+    from matplotlib.figure import Figure
+
+    index = np.sort(np.random.default_rng(seed).permutation(len(data))[:POINTS])
+    with seeded(seed):
+        values = data.take(index).flatten(1).numpy()
+    width = values.shape[1]
+    names = [f"column {k + 1}" for k in range(width)]
+    if data.columns is not None:
+        names, values = list(data.columns.names), data.columns.restore(values)
+    shown = min(width, MAX_HISTOGRAMS)
+    across = min(HISTOGRAM_COLUMNS, shown)
+    down = -(-shown // across)
+    groups = _groups_by_level(data.factors, index)
+    groups = groups if len(groups) <= MAX_GROUPS else [("", np.ones(len(index), bool))]
+    figure = Figure(figsize=(max(6.0, 2.1 * across), 1.5 * down + 1), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(down, across)).ravel()
+    for axis, name, column in zip(axes, names, values.T, strict=False):
+        bins = np.histogram_bin_edges(column, BINS)
+        for label, keep in groups:
+            axis.hist(column[keep], bins, alpha=0.6, label=label)
+        axis.set_title(name, fontsize=8, loc="left")
+        axis.tick_params(labelsize=7)
+        axis.set_yticks([])
+    for axis in axes[shown:]:
+        axis.remove()
+    if groups[0][0]:
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower left", ncols=len(labels), frameon=False)
+    more = f", {shown} shown" if shown < width else ""
+    figure.suptitle(f"{title}: {len(data):,} rows of {width} columns{more}", x=0.01, ha="left")
+    return _figure_png(figure)
 
 
 def _groups_by_level(
@@ -170,4 +209,5 @@ def _groups_by_level(
     if factors is None:
         return [("", np.ones(len(index), bool))]
     level = factors.levels_at(index)[:, 0]
-    return [(f"{factors.names[0]} {one}", level == one) for one in np.unique(level)]
+    name = factors.names[0]
+    return [(f"{name} {factors.level_name(0, int(one))}", level == one) for one in np.unique(level)]

@@ -66,16 +66,21 @@ def preview(
     name: DataName,
     settings: Settings = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The picture to write; NAME.png by default.")
+        Path | None,
+        typer.Option(
+            "--out", help="The picture to write; NAME.png by default, after your file or folder."
+        ),
     ] = None,
 ) -> None:
     """Write a contact sheet: random examples, and one row per factor.
 
-    In a row only that factor changes. Points in the plane are plotted.
+    In a row only that factor changes. Points in the plane are plotted, and the columns of a table
+    are shown as histograms.
 
     \b
     Examples:
       untwine data preview sprites --set size=32
+      untwine data preview people.csv --set factors=species
       untwine data preview "coloured-mnist(of=digits)" --out digits.png
     """
     from untwine.catalogue.data import preview

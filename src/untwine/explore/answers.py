@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel
@@ -55,7 +56,7 @@ class LatentSummary(BaseModel):
     part: str  # the latent variable it belongs to: "z", "style", "content", "beta"
     nats: float  # mean information about an example
     exact: bool  # whether nats is the mean KL to the prior, or an estimate
-    active: bool
+    active: bool  # whether it says something of examples and changes what is decoded
     factor: str  # the factor it knows most of, or ""
     share: float  # of that factor's entropy
     low: float  # start of its slider and traversal
@@ -67,6 +68,16 @@ class FactorSummary(BaseModel):
 
     name: str
     levels: int
+    level_names: list[str] = []  # of every level; empty where levels are numbers
+    ordered: bool = True  # whether levels have an order
+
+
+class ColumnSummary(BaseModel):
+    """One column of a table."""
+
+    name: str
+    low: float  # of the central 97 % of the data
+    high: float
 
 
 class LabelSummary(BaseModel):
@@ -92,14 +103,26 @@ class RunSummary(BaseModel):
     labels: list[LabelSummary] = []  # of a conditional model
     clusters: int  # 0 for a model without clusters
     shared: int  # latents that a group shares; 0 for a model without groups
+    measures: list[str] = []  # what the model says of each example: "log_likelihood", ...
     examples: int  # in the sample of the data
+    total: int = 0  # examples of the data
+    columns: list[ColumnSummary] = []  # of a table; empty for images
+    hidden: int = 0  # further columns of a table, which are not shown
     missing: str = ""  # why there are none, and what to type to have them
+
+
+class RowValues(BaseModel):
+    """An example of a table and its reconstruction, in units of the columns."""
+
+    values: list[float]  # of RunSummary.columns
+    reconstruction: list[float]
 
 
 class Example(BaseModel):
     """An example of the data."""
 
     index: int
+    name: str = ""  # its file or name
     levels: dict[str, int]
 
 
@@ -109,14 +132,40 @@ class Start(BaseModel):
     code: list[float]
     picture: str  # the encoded image; "" for a draw from the prior
     note: str  # changes made to an uploaded picture, or ""
+    name: str = ""  # of the example
+    row: RowValues | None = None  # of the example, for tables
+
+
+class Progress(BaseModel):
+    """How many examples are measured."""
+
+    done: int
+    target: int  # to be measured without being asked for more
+    total: int
+    running: bool
+    seconds: float | None  # until the target, about
+    problem: str = ""
 
 
 class Reconstruction(BaseModel):
-    """An example with its reconstruction error."""
+    """An example and what the model says of it."""
 
     index: int
+    name: str = ""
     levels: dict[str, int]
-    error: float  # squared, summed over pixels
+    log_likelihood: float | None  # in nats; None for a model that has none
+    kl: float | None  # in nats
+    error: float | None  # mean squared; None if it is not measured yet
+    distance: float | None  # of its code from the mean of all codes
+    row: RowValues | None = None  # for tables
+
+
+class Reconstructions(BaseModel):
+    """Examples in an order, and how many are measured so far."""
+
+    examples: list[Reconstruction]
+    count: int  # of the examples in this order
+    progress: Progress
 
 
 class Cluster(BaseModel):
@@ -126,6 +175,7 @@ class Cluster(BaseModel):
     share: float  # of the examples, or without them of draws from the prior
     members: list[int]  # the first few examples
     most: list[str]  # levels that its members have in common: "digit = 3 (92 %)"
+    means: list[float] = []  # of its members by column, for tables
 
 
 class Colouring(BaseModel):
@@ -134,6 +184,14 @@ class Colouring(BaseModel):
     name: str
     levels: list[int]
     count: int  # of levels
+    ordered: bool  # whether levels have an order
+
+
+class Numbers(BaseModel):
+    """A number for each point, to colour it by."""
+
+    values: Sequence[float | None]  # None where it is not known yet
+    running: bool  # whether more become known by themselves
 
 
 class Space(BaseModel):
@@ -144,6 +202,8 @@ class Space(BaseModel):
     index: list[int]
     x: list[float]
     y: list[float]
+    names: list[str] = []  # of the examples, where they have names
+    total: int  # examples of the data
     colourings: list[Colouring]
 
 
@@ -152,6 +212,7 @@ class FactorDifference(BaseModel):
 
     factor: str
     level: int
+    level_name: str
     share: float
     overall: float
 
@@ -165,6 +226,15 @@ class LatentDifference(BaseModel):
     deviations: float  # in standard deviations of all points
 
 
+class ColumnDifference(BaseModel):
+    """The difference between a column's mean in a selection and in all points."""
+
+    name: str
+    mean: float
+    overall: float
+    deviations: float
+
+
 class Selection(BaseModel):
     """What distinguishes selected points."""
 
@@ -172,6 +242,7 @@ class Selection(BaseModel):
     picture: str  # their mean image
     factors: list[FactorDifference]  # largest difference first
     latents: list[LatentDifference]
+    columns: list[ColumnDifference] = []  # of a table
 
 
 class ScoreLine(BaseModel):
@@ -182,6 +253,11 @@ class ScoreLine(BaseModel):
     value: float
     better: str  # "higher" or "lower"; "" for values that are not scores, such as a standard error
     references: dict[str, float]  # perfect, rotated, random
+    question: str  # that it answers
+    card: bool  # whether it is a metric's headline, to be shown large
+    place: float | None  # from noise (0) to the true factors (1); None without references
+    rotated: float | None  # where the rotated factors lie
+    note: str = ""  # why it cannot be relied on, if so
 
 
 class FactorTable(BaseModel):

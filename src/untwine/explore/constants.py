@@ -34,5 +34,6 @@ GROUP_COLUMNS: Final = _CONSTANTS["groupColumns"]
 COPY_GROUP_SEEDS: Final = _CONSTANTS["copyGroupSeeds"]  # grids of groups for each cluster
 CLUSTER_IMAGES: Final = _CONSTANTS["clusterImages"]  # drawn for each cluster
 SHEET_COLUMNS: Final = _CONSTANTS["sheetColumns"]  # of the sheet of all examples
+COPY_DOTS: Final = _CONSTANTS["copyDots"]  # of the space
 DECIMALS: Final = _CONSTANTS["decimals"]  # of a number in an address
 MAX_CODE_VALUE: Final = float(_CONSTANTS["maxCodeValue"])  # of any number of a code

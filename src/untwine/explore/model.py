@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,6 +36,7 @@ class SharedModel:
         self.model, self.data, self.batch = trained.model, data, trained.spec.batch
         self.has_images = len(self.model.sizes.shape) == 3
         self.labels = self.model.labels
+        self.used_at = 0.0  # when someone last waited for a decoded example
         with TORCH_LOCK:
             self.model.eval()
             self.layout = code_layout(self.model)
@@ -71,6 +73,7 @@ class SharedModel:
 
     def decode(self, codes: Floats) -> Floats:
         """(B, *shape) decoded examples of codes (B, D); for many codes see `each_decoded`."""
+        self.used_at = time.monotonic()
         codes, model = np.ascontiguousarray(codes, np.float32), self.model.given_in_turn()
         latents = len(self.layout.parts)
         if codes.shape[1] > latents:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from untwine.data.dataset import Dataset, Factors
 from untwine.errors import DataError, IncompatibleError, ParameterError, RunError, UntwineError
 from untwine.explore.constants import MAX_CODE_VALUE
 from untwine.explore.memo import Memo
-from untwine.explore.model import SharedModel
+from untwine.explore.model import TORCH_LOCK, SharedModel
 from untwine.explore.plane import DOT_SIDE, Plane
 from untwine.latents import (
     MAX_PIXELS,
@@ -25,10 +25,18 @@ from untwine.latents import (
 )
 from untwine.records import LatentProfile
 from untwine.runs.directory import TrainedRun
-from untwine.scoring.latents import LatentDescription, describe_latents, factor_shares
+from untwine.scoring.codes import measure_of
+from untwine.scoring.latents import (
+    N_RANGE_CODES,
+    LatentDescription,
+    describe_latents,
+    factor_shares,
+    film_changes,
+)
+from untwine.tools.compute import seeded
 from untwine.tools.images import tiles_png, to_bytes
 
-MAX_MEMOS = 16  # results of a run that are memoised: more than there are
+MAX_MEMOS = 40  # results of a run that are memoised: more than one visitor asks for
 N_SAMPLES = 200  # of the model, that stand for its data where this is not here
 MAX_MEMO_SEEDS = 4  # seeds whose draws from the prior are memoised
 
@@ -113,6 +121,27 @@ class RunSample:
             "profiles", lambda: summarise_latents(self.shared_model.measure_samples(N_SAMPLES))
         )
 
+    def measured_names(self) -> list[str]:
+        """What the model says of each example: "log_likelihood", "kl", "error", "distance".
+
+        Examples that share latents have no KL and no likelihood of their own, and some models have
+        no likelihood at all.
+        """
+        if not self.has_examples:
+            return []
+        return self.memo("measured names", self._measured_names)
+
+    def _measured_names(self) -> list[str]:
+        columns: Iterable[str] = ["error"]
+        if not self.shared_model.layout.shared:
+            with TORCH_LOCK, seeded(0):
+                x = self.shared_model.take(self.index[:1])
+                model = self.shared_model.model.given_data(self.data, self.index[:1])
+                columns = measure_of(False, 1)(model, x)
+        return [name for name in ("log_likelihood", "kl", "error") if name in columns] + [
+            "distance"
+        ]
+
     def factor_shares(self) -> NDArray[np.float64]:
         """(D, K) shares of the factors' entropies that latents know; (D, 0) without factors."""
         if self.factors_of_data is None:
@@ -125,7 +154,9 @@ class RunSample:
         """Every latent, the most informative first."""
         factors = self.factors_of_data
         parts, names = self.shared_model.layout.parts, factors.names if factors else ()
-        return describe_latents(self.profiles(), parts, self.factor_shares(), names)
+        codes = self.shared_model.sample_codes(N_RANGE_CODES, 0)
+        changes = film_changes(self.shared_model.decode, codes, self.profiles())
+        return describe_latents(self.profiles(), parts, self.factor_shares(), names, changes)
 
     def sampled_levels(self) -> NDArray[np.int64]:
         """(N, K) the factor levels of the sample."""
@@ -140,6 +171,10 @@ class RunSample:
             return {}
         levels = self.data.factors.levels_at(np.array([index]))[0].tolist()
         return dict(zip(self.data.factors.names, levels, strict=True))
+
+    def example_name(self, index: int) -> str:
+        """The file or name of an example; empty if it has none."""
+        return self.data.example_name(index) if self.data.example_names else ""
 
     @property
     def has_pictures(self) -> bool:
@@ -227,7 +262,7 @@ class RunSample:
         if not self.has_pictures:
             raise IncompatibleError(
                 f"the examples of this data are {self.shape.numel()} numbers, which have no "
-                "picture; use the space and factors instead"
+                "picture; ask for .json instead of .png"
             )
 
     def require_clusters(self) -> int:

@@ -6,44 +6,29 @@ host, the origin, the token and the size of every request first.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import anyio
-from anyio import to_thread
-from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import ClientDisconnect
 
 from untwine import __version__
-from untwine.errors import IncompatibleError, ParameterError, RunError, UntwineError
+from untwine.errors import IncompatibleError, RunError, UntwineError
 from untwine.explore.answers import (
     Cluster,
-    Example,
     FactorTable,
     Overview,
-    Reconstruction,
     RunLine,
     RunSummary,
-    Selection,
-    Space,
-    Start,
 )
 from untwine.explore.constants import PAGE
-from untwine.explore.routes import (
-    REFUSALS,
-    UPLOAD_BODY,
-    Name,
-    Picture,
-    binary_response,
-    cached_png,
-    open_view,
-)
+from untwine.explore.requests import abbreviate
+from untwine.explore.routes import REFUSALS, Name, open_view
+from untwine.explore.run_routes import code_routes, decoded_routes, image_routes, row_routes
 from untwine.explore.security import HEADERS, AccessControl
 from untwine.explore.study_routes import study_routes
 
@@ -53,52 +38,6 @@ if TYPE_CHECKING:
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 PAGE_FOLDER = str(PAGE)
 MAX_REQUEST_LINE = 2**16  # bytes of a request without its body; addresses contain codes
-MAX_UPLOADS_DECODED_AT_ONCE = 2  # a picture takes far more memory decoded than sent
-NUMBER = r"-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?"
-WHOLE_NUMBER = r"[0-9]{1,6}"
-
-
-def list_schema(pattern: str, max_length: int) -> dict[str, Any]:
-    """The JSON schema of a list of numbers in an address."""
-    return {"pattern": f"^{pattern}(,{pattern})*$", "maxLength": max_length}
-
-
-Index = Annotated[int, Query(ge=0, le=2**53 - 1, description="Index of an example of the data.")]
-Seed = Annotated[int, Query(ge=0, le=2**31 - 1, description="Random seed.")]
-Count = Annotated[int, Query(ge=1, le=100, description="Number of examples or images.")]
-Steps = Annotated[int, Query(ge=2, le=41, description="Number of images from end to end.")]
-Side = Annotated[int, Query(ge=1, le=32, description="Number of images on a side of the grid.")]
-Number = Annotated[
-    int, Query(ge=0, le=9999, description="Number of a latent, direction or cluster.")
-]
-Code = Annotated[
-    str,
-    Query(
-        description="The code z, before the mapping: comma-separated numbers, one per latent, then "
-        "the number of the level of each label.",
-        json_schema_extra=list_schema(NUMBER, 10_000),
-    ),
-]
-LatentList = Annotated[
-    str,
-    Query(
-        description="Comma-separated numbers of latents.",
-        json_schema_extra=list_schema(WHOLE_NUMBER, 5000),
-    ),
-]
-LevelList = Annotated[
-    str,
-    Query(
-        description="Comma-separated numbers of levels, one for each label of the model.",
-        json_schema_extra=list_schema(WHOLE_NUMBER, 5000),
-    ),
-]
-
-
-class Indices(BaseModel):
-    """Selected examples."""
-
-    indices: list[Annotated[int, Field(ge=0, le=2**53 - 1)]] = Field(min_length=1, max_length=1000)
 
 
 def application(
@@ -146,6 +85,7 @@ def application(
         code_routes(gallery),
         image_routes(gallery),
         decoded_routes(gallery),
+        row_routes(gallery),
     ):
         app.include_router(router)
     add_page(app)
@@ -182,156 +122,6 @@ def run_routes(gallery: Gallery) -> APIRouter:
         return open_view(gallery, run).clusters()
 
     return router
-
-
-def code_routes(gallery: Gallery) -> APIRouter:
-    """Routes of codes: starting points and coordinates."""
-    router = APIRouter(prefix="/api/runs/{run}", tags=["codes"])
-    decoders = anyio.CapacityLimiter(MAX_UPLOADS_DECODED_AT_ONCE)
-
-    @router.get("/start")
-    def start(run: Name, index: Index | None = None, seed: Seed | None = None) -> Start:
-        """The code of an example (index), or one drawn from the prior (seed)."""
-        view = open_view(gallery, run)
-        if index is not None and seed is None:
-            return view.start_from(index)
-        if seed is not None and index is None:
-            return view.start_from_prior(seed)
-        raise ParameterError("give index for an example or seed for a draw, and only one of them")
-
-    @router.post("/start", openapi_extra=UPLOAD_BODY)
-    async def upload(run: Name, request: Request, labels: LevelList = "") -> Start:
-        """The code of a picture file sent as the body; any common format."""
-        levels = parse_ints(labels) if labels else []
-        content = await request.body()
-        return await to_thread.run_sync(
-            lambda: open_view(gallery, run).start_from_upload(content, levels), limiter=decoders
-        )
-
-    @router.get("/space")
-    def space(
-        run: Name,
-        by: Literal["latents", "pca", "tsne"] = "pca",
-        x: Number = 0,
-        y: Number = 1,
-    ) -> Space:
-        """The codes of the sample in two dimensions: two latents or main directions, or t-SNE."""
-        return open_view(gallery, run).space(by, x, y)
-
-    @router.post("/selection")
-    def selection(run: Name, chosen: Indices) -> Selection:
-        """What selected examples have in common."""
-        return open_view(gallery, run).select(chosen.indices)
-
-    return router
-
-
-def image_routes(gallery: Gallery) -> APIRouter:
-    """Routes of examples and their reconstructions."""
-    router = APIRouter(prefix="/api/runs/{run}", tags=["images"])
-
-    @router.get("/examples")
-    def examples(run: Name, count: Count = 24, seed: Seed = 0) -> list[Example]:
-        """Examples chosen at random from the sample."""
-        return open_view(gallery, run).examples(count, seed)
-
-    @router.get("/image.png", **binary_response(Picture))
-    def image(run: Name, index: Index) -> Picture:
-        """An example of the data."""
-        return cached_png(open_view(gallery, run).image(index))
-
-    @router.get("/sheet.png", **binary_response(Picture))
-    def sheet(run: Name) -> Picture:
-        """All images of the sample in rows of 32, in the order of the space's points."""
-        return cached_png(open_view(gallery, run).sheet())
-
-    @router.get("/reconstructions")
-    def reconstructions(
-        run: Name,
-        count: Count = 24,
-        order: Literal["worst", "best", "random"] = "worst",
-        seed: Seed = 0,
-    ) -> list[Reconstruction]:
-        """Examples with their reconstruction errors."""
-        return open_view(gallery, run).reconstructions(count, order, seed)
-
-    @router.get("/reconstruction.png", **binary_response(Picture))
-    def reconstruction(run: Name, index: Index) -> Picture:
-        """The reconstruction of an example."""
-        return cached_png(open_view(gallery, run).reconstruction(index))
-
-    return router
-
-
-def decoded_routes(gallery: Gallery) -> APIRouter:
-    """Routes of decoded codes."""
-    router = APIRouter(prefix="/api/runs/{run}", tags=["decoded"])
-
-    @router.get("/decode.png", **binary_response(Picture))
-    def decode(run: Name, code: Code) -> Picture:
-        """The image of a code."""
-        return cached_png(open_view(gallery, run).decode(parse_numbers(code)))
-
-    @router.get("/traversals.png", **binary_response(Picture))
-    def traversals(run: Name, code: Code, latents: LatentList, steps: Steps = 11) -> Picture:
-        """One row per latent, in which only that latent moves, from low to high."""
-        return cached_png(
-            open_view(gallery, run).traversals(parse_numbers(code), parse_ints(latents), steps)
-        )
-
-    @router.get("/between.png", **binary_response(Picture))
-    def between(run: Name, start: Index, end: Index, steps: Steps = 9) -> Picture:
-        """A row from one example to another, in a straight line between their codes."""
-        return cached_png(open_view(gallery, run).between(start, end, steps))
-
-    @router.get("/groups.png", **binary_response(Picture))
-    def groups(
-        run: Name, cluster: Number = 0, seed: Seed = 0, rows: Side = 6, columns: Side = 8
-    ) -> Picture:
-        """Down: draws of the shared latents. Across: draws of each example's own latents."""
-        return cached_png(open_view(gallery, run).groups(cluster, seed, rows, columns))
-
-    @router.get("/cluster.png", **binary_response(Picture))
-    def cluster(run: Name, number: Number, seed: Seed = 0, count: Count = 8) -> Picture:
-        """Images drawn from the prior that the model assigns to a cluster."""
-        return cached_png(open_view(gallery, run).cluster(number, seed, count))
-
-    return router
-
-
-def parse_numbers(text: str) -> list[float]:
-    """Parse a code in an address.
-
-    >>> parse_numbers("0.1,-2,3e-1")
-    [0.1, -2.0, 0.3]
-    """
-    words = split_list(text, NUMBER, "a code is a list of numbers, as in 0.1,-2,0", "a number")
-    return [float(word) for word in words]
-
-
-def parse_ints(text: str) -> list[int]:
-    """Parse a list of latents in an address.
-
-    >>> parse_ints("3,1")
-    [3, 1]
-    """
-    rule = "latents are whole numbers, as in 3,1"
-    return [int(word) for word in split_list(text, WHOLE_NUMBER, rule, "the number of a latent")]
-
-
-def split_list(text: str, pattern: str, rule: str, what: str) -> list[str]:
-    """Split a list at its commas; refuse words that do not match the pattern."""
-    words = text.split(",")
-    for word in words:
-        if not re.fullmatch(pattern, word):
-            raise ParameterError(f"{rule}; {abbreviate(word)} is not {what}")
-    return words
-
-
-def abbreviate(value: object) -> str:
-    """A value as text, short enough for a sentence."""
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:36]}..."
 
 
 STATUS: dict[type[UntwineError], int] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,7 @@ def factor_differences(factors: Factors, chosen: Levels, every: Levels) -> list[
                 FactorDifference(
                     factor=name,
                     level=level,
+                    level_name=factors.level_name(k, level),
                     share=float(share[level]),
                     overall=float(overall[level]),
                 )
@@ -69,18 +70,19 @@ def factor_differences(factors: Factors, chosen: Levels, every: Levels) -> list[
 
 def latent_differences(chosen: Codes, every: Codes) -> list[LatentDifference]:
     """Latents whose mean in a selection differs from that of all, largest difference first."""
+    return [
+        LatentDifference(number=d, mean=mean, overall=overall, deviations=deviations)
+        for d, mean, overall, deviations in mean_differences(chosen, every)
+    ]
+
+
+def mean_differences(chosen: Codes, every: Codes) -> Iterator[tuple[int, float, float, float]]:
+    """Columns (N, D) whose mean in a selection differs: number, mean, overall mean, deviations."""
     mean, overall, spread = chosen.mean(0), every.mean(0), every.std(0)
     deviations = (mean - overall) / np.where(spread > 0, spread, 1)
-    return [
-        LatentDifference(
-            number=int(d),
-            mean=float(mean[d]),
-            overall=float(overall[d]),
-            deviations=float(deviations[d]),
-        )
-        for d in np.argsort(-np.abs(deviations), kind="stable")[:MAX_DIFFERENCES]
-        if abs(deviations[d]) >= MIN_DEVIATIONS
-    ]
+    for d in np.argsort(-np.abs(deviations), kind="stable")[:MAX_DIFFERENCES]:
+        if abs(deviations[d]) >= MIN_DEVIATIONS:
+            yield int(d), float(mean[d]), float(overall[d]), float(deviations[d])
 
 
 def slider_range(

@@ -11,35 +11,54 @@ import torch
 from numpy.typing import NDArray
 
 from untwine.errors import IncompatibleError, RunError
-from untwine.explore import spaces
 from untwine.explore.answers import (
     Cluster,
-    Colouring,
     Example,
     FactorTable,
+    Progress,
     Reconstruction,
+    Reconstructions,
     RunSummary,
     ScoreLine,
-    Selection,
-    Space,
     Start,
 )
-from untwine.explore.constants import SHEET_COLUMNS
-from untwine.explore.model import TORCH_LOCK
-from untwine.explore.sample import RunSample, check_count, check_seed, require
+from untwine.explore.measuring import Measure, Measures
+from untwine.explore.model import TORCH_LOCK, Index
+from untwine.explore.points import RunPoints
+from untwine.explore.sample import check_count, check_seed, require
 from untwine.explore.summaries import describe_clusters, run_summary, score_lines
 from untwine.explore.uploads import fit_to_model
-from untwine.records import ACTIVE_NATS
 from untwine.tools.compute import seeded
-from untwine.tools.images import data_url, sheet_png, tiles_png, to_bytes
+from untwine.tools.images import data_url
 
-Order = Literal["worst", "best", "random"]
-By = Literal["latents", "pca", "tsne"]
+Order = Literal[
+    "unlikely",
+    "likely",
+    "worst",
+    "best",
+    "informative",
+    "uninformative",
+    "far",
+    "near",
+    "data",
+    "random",
+]
+ORDERS: dict[Order, tuple[Measure | None, int]] = {  # by a measure, from its small end or large
+    "unlikely": ("log_likelihood", 1),
+    "likely": ("log_likelihood", -1),
+    "worst": ("error", -1),
+    "best": ("error", 1),
+    "informative": ("kl", -1),
+    "uninformative": ("kl", 1),
+    "far": ("distance", -1),
+    "near": ("distance", 1),
+    "data": (None, 1),
+    "random": (None, 1),
+}
 N_PRIOR_CODES = 1024  # drawn from the prior to show those assigned to a cluster
-MIN_TSNE_EXAMPLES = 5
 
 
-class RunView(RunSample):
+class RunView(RunPoints):
     """Views of a finished run. All methods may be called from any thread.
 
     A code is z, before the mapping. Pictures are PNG without gaps between images. An image has the
@@ -59,21 +78,14 @@ class RunView(RunSample):
 
     def examples(self, count: int, seed: int) -> list[Example]:
         """Examples chosen at random from the sample."""
-        return [Example(index=i, levels=self.levels(i)) for i in self.choose_examples(count, seed)]
+        return [
+            Example(index=i, name=self.example_name(i), levels=self.levels(i))
+            for i in self.choose_examples(count, seed)
+        ]
 
     def image(self, index: int) -> bytes:
         """An example of the data."""
         return self.row(self.shared_model.take([self.check_index(index)]).numpy())
-
-    def sheet(self) -> bytes:
-        """The images of the sample in the order of `Space.index`, 32 to a row."""
-        self.require_pictures()
-        self.require_examples()
-        return self.memo("sheet", self._sheet)
-
-    def _sheet(self) -> bytes:
-        parts = [self.as_images(x.numpy()) for x in self.shared_model.each_taken(self.index)]
-        return sheet_png(np.concatenate(parts), SHEET_COLUMNS)
 
     # Codes to start from
 
@@ -82,7 +94,9 @@ class RunView(RunSample):
         code, picture = self.code(self.check_index(index)), ""
         if self.has_pictures:
             picture = data_url(self.image(index))
-        return Start(code=code.tolist(), picture=picture, note="")
+        row = self.row_values(index) if self.has_rows else None
+        name = self.example_name(index)
+        return Start(code=code.tolist(), picture=picture, note="", name=name, row=row)
 
     def start_from_prior(self, seed: int) -> Start:
         """A code drawn from the model's prior."""
@@ -114,6 +128,20 @@ class RunView(RunSample):
     def traversals(self, code: Sequence[float], latents: Sequence[int], steps: int) -> bytes:
         """One row per latent, in which it moves from its lowest to its highest value."""
         self.require_pictures()
+        codes = self._traversal_codes(code, latents, steps)
+        self.require_room(codes.shape[0] * steps)
+        return self.grid(codes)
+
+    def traversal_rows(
+        self, code: Sequence[float], latents: Sequence[int], steps: int
+    ) -> list[list[list[float]]]:
+        """The same for a table: for each latent the rows of numbers of its steps."""
+        return self.decode_rows(self._traversal_codes(code, latents, steps))
+
+    def _traversal_codes(
+        self, code: Sequence[float], latents: Sequence[int], steps: int
+    ) -> NDArray[np.floating]:
+        """(R, S, D) a code in which one latent moves."""
         start = self.check_code(code)
         summaries = {one.number: one for one in self.summary().latents}
         require(2 <= steps, f"a traversal needs at least 2 steps, not {steps}")
@@ -122,21 +150,28 @@ class RunView(RunSample):
             self.require_latent(number)
         rows = len(latents)
         require(rows <= len(start), f"{rows} are too many; this model has {len(start)} latents")
-        self.require_room(rows * steps)
         codes = np.tile(start, (rows, steps, 1))
         for row, number in enumerate(latents):
             codes[row, :, number] = np.linspace(
                 summaries[number].low, summaries[number].high, steps
             )
-        return self.grid(codes)
+        return codes
 
     def between(self, start: int, end: int, steps: int) -> bytes:
         """One row from an example to another along the straight line between their codes."""
         self.require_pictures()
-        require(2 <= steps, f"a path between two images needs at least 2 steps, not {steps}")
         self.require_room(steps)
+        return self.grid(self._path_codes(start, end, steps))
+
+    def between_rows(self, start: int, end: int, steps: int) -> list[list[float]]:
+        """The same for a table: rows of numbers."""
+        return self.decode_rows(self._path_codes(start, end, steps))[0]
+
+    def _path_codes(self, start: int, end: int, steps: int) -> NDArray[np.floating]:
+        """(1, S, D) codes on the line between those of two examples."""
+        require(2 <= steps, f"a path between two examples needs at least 2 steps, not {steps}")
         ends = [self.code(self.check_index(index)) for index in (start, end)]
-        return self.grid(np.linspace(ends[0], ends[1], steps)[None])
+        return np.linspace(ends[0], ends[1], steps)[None]
 
     def groups(self, cluster: int, seed: int, rows: int, columns: int) -> bytes:
         """A grid: each row draws the shared latents anew, each column an example's own latents.
@@ -165,30 +200,78 @@ class RunView(RunSample):
 
     # Reconstructions
 
-    def reconstructions(self, count: int, order: Order, seed: int) -> list[Reconstruction]:
-        """Examples of the sample with their reconstruction errors."""
-        errors = self.memo("errors", self._errors)
-        if order == "random":
-            rows = [self.row_of[index] for index in self.choose_examples(count, seed)]
-        else:
-            check_count(count, "images")
-            signed = -errors if order == "worst" else errors
-            rows = np.argsort(signed, kind="stable")[:count].tolist()
-        pairs = [(int(self.index[row]), float(errors[row])) for row in rows]
-        return [Reconstruction(index=i, levels=self.levels(i), error=e) for i, e in pairs]
+    @property
+    def measures(self) -> Measures:
+        """The likelihood, KL, error and distance of examples, measured in the background."""
+        self.require_examples()
+        return self.memo("measures", self._measures)
+
+    def _measures(self) -> Measures:
+        key = self.trained.record["weights"] if self.trained.has_own_data else ""
+        return Measures(self.shared_model, self.index, self.statistics(), key)
+
+    def reconstructions(
+        self, count: int, order: Order, seed: int = 0, start: int = 0
+    ) -> Reconstructions:
+        """Examples of the data in an order, from a rank on; what is measured so far is ordered.
+
+        Args:
+            count: of the examples.
+            order: by likelihood, KL, error or distance, as the data has them, or at random.
+            seed: for a random order.
+            start: the rank of the first example.
+        """
+        check_count(count, "images")
+        self.measures.wait_for_some()
+        ranked = self._ranked(order, check_seed(seed))
+        return Reconstructions(
+            examples=[self._reconstruction(int(i)) for i in ranked[start : start + count]],
+            count=len(ranked),
+            progress=self.progress(),
+        )
+
+    def progress(self) -> Progress:
+        """How many examples are measured."""
+        measures = self.measures
+        return Progress(
+            done=measures.done,
+            target=measures.target,
+            total=measures.total,
+            running=measures.is_running,
+            seconds=measures.seconds_left,
+            problem=measures.problem,
+        )
+
+    def measure_all(self) -> Progress:
+        """Measure all examples in the background."""
+        self.measures.start(everything=True)
+        return self.progress()
+
+    def _ranked(self, order: Order, seed: int) -> Index:
+        """Examples in an order; those that are not measured yet are left out."""
+        require(order in ORDERS, f"examples are ordered by {', '.join(ORDERS)}, not by {order}")
+        measures, (name, sign) = self.measures, ORDERS[order]
+        if name is None:
+            examples = np.sort(measures.order)
+            return (
+                examples if order == "data" else np.random.default_rng(seed).permutation(examples)
+            )
+        values = measures.values[name]
+        known = np.flatnonzero(~np.isnan(values))
+        return known[np.argsort(sign * values[known], kind="stable")]
+
+    def _reconstruction(self, index: int) -> Reconstruction:
+        values = {name: float(values[index]) for name, values in self.measures.values.items()}
+        known = {name: None if math.isnan(value) else value for name, value in values.items()}
+        row = self.row_values(index) if self.has_rows else None
+        return Reconstruction(
+            index=index, name=self.example_name(index), levels=self.levels(index), row=row, **known
+        )
 
     def reconstruction(self, index: int) -> bytes:
         """The reconstruction of an example."""
         self.require_pictures()
         return self.grid(self.code(self.check_index(index))[None, None])
-
-    def _errors(self) -> NDArray[np.float64]:
-        """(N,) squared errors, summed over pixels."""
-        codes = self.shared_model.add_labels(self.statistics().codes, self.index)
-        decoded = self.shared_model.each_decoded(codes)
-        pairs = zip(decoded, self.shared_model.each_taken(self.index), strict=True)
-        gaps = [(y - x.numpy()).astype(np.float64).reshape(len(x), -1) for y, x in pairs]
-        return np.concatenate([(gap**2).sum(1) for gap in gaps])
 
     # Clusters
 
@@ -227,102 +310,6 @@ class RunView(RunSample):
         images = map(torch.from_numpy, self.shared_model.each_decoded(codes))
         return codes, np.concatenate([self.shared_model.assign(x) for x in images])
 
-    # Space
-
-    def space(self, by: By, x: int, y: int) -> Space:
-        """The sample in two dimensions.
-
-        Args:
-            by: two latents, two main directions (both counted from 0), or t-SNE, which ignores x
-                and y, as do the main directions of a single latent.
-            x: number of the latent or direction on the horizontal axis.
-            y: number on the vertical axis.
-        """
-        points, across, up = self._coordinates(by, x, y)
-        return Space(
-            across=across,
-            up=up,
-            index=self.index.tolist(),
-            x=_round_to_range(points[:, 0]),
-            y=_round_to_range(points[:, 1]),
-            colourings=self._colourings(),
-        )
-
-    def _coordinates(self, by: By, x: int, y: int) -> tuple[NDArray[np.floating], str, str]:
-        """(N, 2) coordinates of the sample, and the labels of the axes."""
-        if by == "tsne":
-            enough = len(self.index) >= MIN_TSNE_EXAMPLES
-            require(enough, f"t-SNE needs at least {MIN_TSNE_EXAMPLES} examples")
-            return self.memo("tsne", self._tsne), "t-SNE 1", "t-SNE 2"
-        if by == "latents":
-            for number in (x, y):
-                self.require_latent(number)
-            return self.statistics().codes[:, [x, y]], f"latent {x}", f"latent {y}"
-        require(by == "pca", f"codes are shown by latents, pca or tsne, not by {by}")
-        if len(self.shared_model.layout.parts) == 1:
-            return self._jittered(), "latent 0", "at random: there is only one latent"
-        codes, share = self.memo(
-            "pca", lambda: spaces.principal_coordinates(self.statistics().codes)
-        )
-        for number in (x, y):
-            require(
-                0 <= number < len(share),
-                f"main directions are 0 to {len(share) - 1}; there is no {number}",
-            )
-        labels = [f"main direction {d + 1} ({100 * share[d]:.0f} % of variance)" for d in (x, y)]
-        return codes[:, [x, y]], labels[0], labels[1]
-
-    def _jittered(self) -> NDArray[np.floating]:
-        """(N, 2) a single latent with random heights, so that points do not overlap."""
-        heights = np.random.default_rng(0).random((len(self.index), 1))
-        return np.concatenate([self.statistics().codes, heights], 1)
-
-    def _tsne(self) -> NDArray[np.floating]:
-        return spaces.tsne_coordinates(self.statistics().codes, self.statistics().nats, ACTIVE_NATS)
-
-    def _colourings(self) -> list[Colouring]:
-        """Colourings by every factor, and by cluster."""
-        colourings: list[Colouring] = []
-        if self.data.factors is not None:
-            columns = zip(self.data.factors.names, self.data.factors.sizes, strict=True)
-            for k, (name, size) in enumerate(columns):
-                levels = self.sampled_levels()[:, k].tolist()
-                colourings.append(Colouring(name=name, levels=levels, count=size))
-        clusters = self.statistics().clusters
-        if clusters is not None and self.shared_model.layout.clusters:
-            taken = any(one.name == "cluster" for one in colourings)
-            name = "cluster found by the model" if taken else "cluster"
-            count = self.shared_model.layout.clusters
-            colourings.append(Colouring(name=name, levels=clusters.tolist(), count=count))
-        return colourings
-
-    def select(self, indices: Sequence[int]) -> Selection:
-        """What distinguishes points of the space."""
-        self.require_examples()
-        require(bool(len(indices)), "no point is selected; name at least one index of the space")
-        for index in indices:
-            require(index in self.row_of, f"example {index} is not among the points of the space")
-        rows = np.array(sorted({self.row_of[index] for index in indices}))
-        picture, factors = "", self.data.factors
-        if self.has_pictures:
-            sums = [
-                self.as_images(x.numpy()).sum(0, dtype=np.float64)
-                for x in self.shared_model.each_taken(self.index[rows])
-            ]
-            mean = to_bytes(np.sum(sums, axis=0) / len(rows) / 255)
-            picture = data_url(tiles_png(mean[None, None]))
-        levels = self.sampled_levels()
-        return Selection(
-            count=len(rows),
-            picture=picture,
-            factors=[]
-            if factors is None
-            else spaces.factor_differences(factors, levels[rows], levels),
-            latents=spaces.latent_differences(
-                self.statistics().codes[rows], self.statistics().codes
-            ),
-        )
-
     # Factors
 
     def factors(self) -> FactorTable:
@@ -355,13 +342,3 @@ class RunView(RunSample):
             return [], [f"The scores cannot be read: {error}."]
         missing = f"No scores are stored; compute them with untwine evaluate {self.name}."
         return scores, [] if scores else [missing]
-
-
-def _round_to_range(values: NDArray[np.floating]) -> list[float]:
-    """Round numbers to about a hundred-thousandth of the largest.
-
-    >>> _round_to_range(np.array([1234.56789, 1.23456789]))
-    [1234.57, 1.23]
-    """
-    largest = float(np.abs(values).max()) or 1.0
-    return values.astype(float).round(max(0, 5 - math.floor(math.log10(largest)))).tolist()

@@ -15,6 +15,7 @@ from untwine.schema import NonNegative
     paper="Burda et al., 2016",
     url="https://arxiv.org/abs/1509.00519",
     higher_is_better=True,
+    question="held",
     range=(0.0, None),
     unchanged_by=("permutation", "sign", "shift", "dead"),
 )

@@ -18,6 +18,7 @@ Column = NDArray[np.int64]  # (N,)
     paper="Kumar et al., 2018",
     url="https://arxiv.org/abs/1711.00848",
     higher_is_better=True,
+    question="held",
     range=(0.0, 1.0),
     unchanged_by=("permutation", "sign", "shift", "dead"),
     variants={

@@ -30,6 +30,7 @@ class SplitBatches(NamedTuple):
     paper="Peis et al., 2020",
     url="https://arxiv.org/abs/2012.08234",
     higher_is_better=True,
+    question="held",
     range=(0.0, 1.0),
     unchanged_by=(),
     variants={"authors": {"standardise": True, "held_back": 0.2}},

@@ -26,6 +26,7 @@ MEANS = {
     paper="Taghanaki et al., 2020",
     url="https://arxiv.org/abs/2005.05496",
     higher_is_better=True,
+    question="held",
     range=(0.0, 1.0),
     unchanged_by=(),
     variants={

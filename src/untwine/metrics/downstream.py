@@ -23,6 +23,7 @@ STUDY_SIZES = {"sizes": (10, 100, 1000, 10_000)}
     paper="Miao et al., 2022",
     url="https://arxiv.org/abs/2106.13746",
     higher_is_better=True,
+    question="held",
     range=(0.0, 1.0),
     unchanged_by=("scale",),
     variants={

@@ -25,6 +25,7 @@ from untwine.schema import Natural
     paper="Ridgeway and Mozer, 2018",
     url="https://arxiv.org/abs/1802.05312",
     higher_is_better=True,
+    question="held",
     range=(0.0, 1.0),
     unchanged_by=("permutation", "sign", "scale", "shift", "dead"),
     variants={"2019": {"solver": "2019"}},

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from untwine.latents import code_layout, sample_examples, summarise_latents
 from untwine.plot.curves import history
@@ -17,17 +19,20 @@ from untwine.plot.images import (
     sample_images,
     traversal_images,
 )
-from untwine.registry import metrics as metric_registry
+from untwine.records import LatentProfile
 from untwine.registry import models
 from untwine.report.columns import ColumnChange, column_changes, column_errors
 from untwine.report.findings import what_was_learned
 from untwine.runs.cards import spec_rows
 from untwine.runs.describe import data_label, strip_folders, train_command, without_folders
 from untwine.runs.directory import TrainedRun, open_run
+from untwine.scoring.cards import by_question, score_rows
 from untwine.scoring.latents import (
+    N_RANGE_CODES,
     LatentDescription,
     describe_latents,
     factor_shares,
+    film_changes,
     run_latents,
 )
 from untwine.scoring.representation import Representation
@@ -38,7 +43,6 @@ from untwine.scoring.scores import (
     examples_of_scores,
     represent_run,
     score_metrics,
-    value_title,
 )
 from untwine.spec import Settings
 from untwine.tools.deprecated import renamed_keywords
@@ -60,23 +64,6 @@ class LatentRow:
     latent: LatentDescription
     picture: str = ""
     columns: Sequence[ColumnChange] = ()  # of a table
-
-
-@dataclass(frozen=True)
-class ScoreRow:
-    """One score with those of the reference codes."""
-
-    title: str
-    value: float
-    better: str
-    references: dict[str, float]
-    card: bool  # whether it has a card: the headline value of a metric
-    note: str  # why it cannot be relied on, if so
-
-    def position(self, value: float) -> float:
-        """The position of a value between the scores of noise and of the true factors, in %."""
-        low, top = self.references["random"], self.references["perfect"]
-        return 100 * min(1.0, max(0.0, (value - low) / (top - low))) if top != low else 0.0
 
 
 @renamed_keywords(n="n_examples")
@@ -113,8 +100,10 @@ def write_report(
         shares = factor_shares(statistics.codes, factors.levels_at(sample_examples(trained.data)))
         names = factors.names
     parts = code_layout(trained.model).parts
-    latents = describe_latents(summarise_latents(statistics), parts, shares, names)
-    is_image = len(trained.data.shape) == 3
+    profiles = summarise_latents(statistics)
+    changes = _film_changes(trained, profiles)
+    latents = describe_latents(profiles, parts, shares, names, changes)
+    rows = score_rows(scores)
     spec = without_folders(trained.spec)  # the page is made to be shared
     html = render(
         "report.html",
@@ -129,18 +118,13 @@ def write_report(
         duration=format_duration(trained.record["seconds"]),
         learned=what_was_learned(latents, shares, names, trained.shown_history(), scores),
         n_examples=len(representation.index),
-        scores=score_rows(scores),
+        scores=rows,
+        questions=by_question(rows),
         latents=latent_rows(trained, latents),
-        column_errors=[] if is_image else column_errors(trained),
         n_sample=len(statistics.codes),
-        information=[
-            (one.number, shares[one.number].tolist()) for one in shown_latents(latents) if names
-        ],
+        information=[(one, shares[one.number].tolist()) for one in latents if names],
         factors=names,
-        n_inactive=len(latents) - len(shown_latents(latents)),
-        reconstructions=reconstructions(trained) if is_image else None,
-        reconstructed=example_names(trained) if is_image else "",
-        samples=samples(trained) if is_image else None,
+        **shown_examples(trained),
         curves=loss_curves(trained),
         held_out=trained.validation is not None,
         best_step=trained.history.best_step() if trained.spec.training.patience else None,
@@ -167,24 +151,13 @@ def score_run(
     return representation, scores
 
 
-def score_rows(scores: Scores) -> list[ScoreRow]:
-    """One row per value, grouped by metric."""
-    rows: list[ScoreRow] = []
-    for label, score in scores.items():
-        entry, _ = metric_registry.parse(label)
-        for key, value in score.values.items():
-            better = f"{'higher' if entry.is_higher_better(key) else 'lower'} is better"
-            references = {kind: v[key] for kind, v in score.references.items() if key in v}
-            large = len(references) == 3 or entry.name == "reconstruction"
-            card = large and key == next(iter(score.values))
-            title, note = value_title(label, key), scores.note(label)
-            rows.append(ScoreRow(title, value, better, references, card, note))
-    return rows
-
-
-def shown_latents(latents: Sequence[LatentDescription]) -> Sequence[LatentDescription]:
-    """The active latents; all of them if none is active."""
-    return [one for one in latents if one.active] or latents
+def _film_changes(trained: TrainedRun, profiles: Sequence[LatentProfile]) -> NDArray[np.float64]:
+    """(D,) how much each latent changes what is decoded."""
+    model = trained.model.given_in_turn()
+    codes = model.sample_latents(N_RANGE_CODES, seed=0).cpu().numpy()
+    return film_changes(
+        lambda z: model.decode_latents(torch.from_numpy(z)).cpu().numpy(), codes, profiles
+    )
 
 
 def latent_rows(trained: TrainedRun, latents: Sequence[LatentDescription]) -> list[LatentRow]:

@@ -27,12 +27,13 @@ from untwine.vae import VAE
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-CHUNK = 256  # examples encoded at a time
+CHUNK = 64  # examples encoded at a time
+DRAWS = 16  # samples from the posterior for a log-likelihood
 Columns = dict[str, NDArray[np.floating]]
 
 
 def codes(
-    model: VAE, data: Any, *, draws: int = 16, seed: int = 0, quiet: bool = True
+    model: VAE, data: Any, *, draws: int = DRAWS, seed: int = 0, quiet: bool = True
 ) -> DataFrame:
     """A table with a row per example, in the order of the data.
 
@@ -61,7 +62,7 @@ def codes(
     if isinstance(data, str | Path):
         data = open_as(model.card.data if model.card else "", str(data), model.sizes.shape)
     data = as_dataset(data, like=model.columns)
-    measure = _measure_of(bool(code_layout(model).shared), draws)
+    measure = measure_of(bool(code_layout(model).shared), draws)
     parts: list[Columns] = []
     with progress(len(data), "encoding", quiet=quiet) as show:
         for start in range(0, len(data), CHUNK):
@@ -75,7 +76,7 @@ def codes(
 
 
 def outliers(
-    model: VAE, data: Any, *, draws: int = 16, seed: int = 0, quiet: bool = True
+    model: VAE, data: Any, *, draws: int = DRAWS, seed: int = 0, quiet: bool = True
 ) -> DataFrame:
     """The table of `codes`, the least likely example first.
 
@@ -91,7 +92,7 @@ def outliers(
     return table.sort_values("log_likelihood", kind="stable").reset_index(drop=True)
 
 
-def _measure_of(shares: bool, draws: int) -> Callable[[VAE, Tensor], Columns]:
+def measure_of(shares: bool, draws: int) -> Callable[[VAE, Tensor], Columns]:
     """A function from a model and examples to the columns of their rows.
 
     `shares` says whether examples share latents, and so have no likelihoods of their own.

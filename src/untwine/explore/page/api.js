@@ -58,6 +58,14 @@ const api = (() => {
     return answer;
   }
 
+  /** An answer that changes by itself, such as a progress. */
+  const fresh = (address) => (copy ? json(address) : request(address).then((response) => response.json()));
+
+  /** Forget the answers whose address begins like this. */
+  function forget(address) {
+    for (const key of cache.keys()) if (key.startsWith(address)) cache.delete(key);
+  }
+
   /** The answer to a file or an object that is sent. */
   async function send(address, body) {
     const isFile = body instanceof Blob;
@@ -93,5 +101,5 @@ const api = (() => {
     }
   }
 
-  return { copy: Boolean(copy), about: copy ? copy.about : "", of, has, sentence, json, send, source, picture, pictureError, number };
+  return { copy: Boolean(copy), about: copy ? copy.about : "", of, has, sentence, json, fresh, forget, send, source, picture, pictureError, number };
 })();

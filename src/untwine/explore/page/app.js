@@ -142,7 +142,6 @@
       const keep = (now) => alive() && history.replaceState(null, "", untwine.link(view, run, now));
       const root = el("div", { class: `view ${view}` });
       if (summary && summary.tile.length) root.style.setProperty("--shape", `${summary.tile[1]} / ${summary.tile[0]}`);
-      if (untwine.views[view].pictured && !summary.tile.length) return bare(run);
       if (untwine.views[view].examples && summary.missing) return absent(summary, run);
       busy("Computing …");
       await untwine.views[view].show(root, { run, summary, state, keep, alive });
@@ -156,13 +155,6 @@
       if (!summary) place.about.replaceChildren();
       untwine.problem(error);
     }
-  }
-
-  /** The message for data that cannot be drawn. */
-  function bare(run) {
-    busy("");
-    place.content.replaceChildren(el("p", {}, "This run is not trained on images, so this view has nothing to draw. ",
-      el("a", { href: untwine.link("space", run) }, "Space"), " plots its codes, ", el("a", { href: untwine.link("factors", run) }, "Factors"), " shows what they encode."));
   }
 
   /** The message of a view of examples, where the data of the run is not here. */

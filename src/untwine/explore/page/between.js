@@ -3,13 +3,12 @@
 
 untwine.views.between = {
   title: "Between",
-  pictured: true,
 
   async show(root, context) {
     const { summary } = context;
     const { el } = parts;
     const pieces = [untwine.between.path(context)];
-    if (summary.shared) pieces.push(untwine.between.groups(context));
+    if (summary.shared && !rows.is(summary)) pieces.push(untwine.between.groups(context));
     if (summary.clusters) pieces.push(untwine.between.clusters(context));
     root.append(...(await Promise.all(pieces)).filter(Boolean));
     if (!summary.shared && !summary.clusters) {
@@ -21,52 +20,64 @@ untwine.views.between = {
 untwine.between = {
   STEPS: CONSTANTS.pathSteps,
 
-  /** Two images and the path between their codes. */
+  /** Two examples and the path between their codes. */
   async path({ run, summary, state, keep, alive }) {
     const { el, starts } = parts;
     const { STEPS } = untwine.between;
-    const address = (start, end) => api.of(run, "between.png", { start, end, steps: STEPS });
+    const isTable = rows.is(summary);
+    const thing = isTable ? "row" : "image";
+    const address = (start, end) => api.of(run, isTable ? "between.json" : "between.png", { start, end, steps: STEPS });
     const all = await api.json(api.of(run, "examples", { count: CONSTANTS.examples, seed: 0 }));
     const examples = api.copy
       ? all.filter((one) => all.some((other) => api.has(address(one.index, other.index)) || api.has(address(other.index, one.index)))) : all;
     if (examples.length < 2) return parts.missing(summary);
     const indices = examples.map((example) => example.index);
+    const named = new Map(examples.map((example) => [example.index, parts.exampleName(example)]));
     const indexFrom = (key, otherwise) => (/^\d+$/.test(state.get(key) || "") && (!api.copy || indices.includes(+state.get(key))) ? +state.get(key) : otherwise);
     let from = indexFrom("from", indices[0]);
     let to = indexFrom("to", indices[1]);
     let at = Math.floor(STEPS / 2);
 
-    const large = parts.canvas("The image at this point of the path");
-    const strip = el("div", { class: "way" });
+    const large = parts.screen(`The ${thing} at this point of the path`, summary);
+    const strip = el("div", { class: isTable ? "way lines" : "way" });
     const slider = el("input", { type: "range", min: 0, max: STEPS - 1, step: 1, value: at, "aria-label": "Position on the path",
       oninput: () => point(+slider.value) });
     const ends = [el("figure", {}), el("figure", {})];
-    let frames = [];
-    let sheet = null;
+    let frames = []; // canvases of the path
+    let path = null; // a picture, or rows of numbers
     let turned = false;
+
+    const step = (k) => (turned ? STEPS - 1 - k : k);
 
     function point(place) {
       at = place;
       slider.value = at;
       slider.setAttribute("aria-valuetext", `${Math.round(100 * at / (STEPS - 1))} % of the path`);
       frames.forEach((frame, k) => frame.classList.toggle("chosen", k === at));
-      parts.tile(large, sheet, { column: turned ? STEPS - 1 - at : at, columns: STEPS });
+      if (isTable) large.values(path[step(at)]);
+      else large.picture(path, { column: step(at), columns: STEPS });
     }
 
     const draw = parts.newest(async (start, end) => {
       turned = !api.has(address(start, end)); // a copy includes each path in one direction only
-      const loaded = await api.picture(turned ? address(end, start) : address(start, end));
+      const where = turned ? address(end, start) : address(start, end);
+      const loaded = await (isTable ? api.json(where) : api.picture(where));
       if (!alive()) return;
-      sheet = loaded;
-      frames = Array.from({ length: STEPS }, (_, k) => {
-        const frame = el("canvas", { class: "pixels", "aria-hidden": "true", onclick: () => point(k) });
-        parts.tile(frame, sheet, { column: turned ? STEPS - 1 - k : k, columns: STEPS });
-        return frame;
-      });
-      strip.replaceChildren(...frames);
+      path = loaded;
+      if (isTable) rows.lines(strip, summary, path, turned);
+      else strip.replaceChildren(...pictures());
       point(at);
       untwine.settle();
     }, alive);
+
+    function pictures() {
+      frames = Array.from({ length: STEPS }, (_, k) => {
+        const frame = el("canvas", { class: "pixels", "aria-hidden": "true", onclick: () => point(k) });
+        parts.tile(frame, path, { column: step(k), columns: STEPS });
+        return frame;
+      });
+      return frames;
+    }
 
     async function choose(which, key) {
       const index = +key.split("-")[1];
@@ -80,17 +91,18 @@ untwine.between = {
       pickers[0].mark(`example-${from}`);
       pickers[1].mark(`example-${to}`);
       [from, to].forEach((index, k) => ends[k].replaceChildren(
-        parts.image(api.of(run, "image.png", { index }), k ? "The last image" : "The first image"), el("figcaption", {}, k ? "To" : "From")));
+        isTable ? el("p", {}, named.get(index) || `Example ${index}`) : parts.image(api.of(run, "image.png", { index }), k ? "The last image" : "The first image", { title: named.get(index) || `Example ${index}` }),
+        el("figcaption", {}, k ? "To" : "From")));
       return draw(from, to);
     }
 
     const entries = starts.entries(run, summary, examples);
     const pickers = ["From", "To"].map((label, which) => parts.picker(label, entries, (key) => choose(which, key)));
     await mark();
-    return parts.section("From one image to another", "Codes on the straight line between the codes of two images, decoded. The ends are the reconstructions of the two images.",
-      el("div", { class: "card along" },
-        el("div", { class: "end" }, ends[0], pickers[0].element), el("figure", { class: "large" }, large, slider),
-        el("div", { class: "end" }, ends[1], pickers[1].element), strip));
+    return parts.section(`From one ${thing} to another`, `Codes on the straight line between the codes of two ${thing}s, decoded. The ends are the reconstructions of the two ${thing}s.${isTable ? " Lines show the columns that change most, each over the range of its data." : ""}`,
+      el("div", { class: `card along${isTable ? " table-path" : ""}` },
+        el("div", { class: "end" }, ends[0], pickers[0].element), el("figure", { class: "large" }, large.element, isTable ? null : slider),
+        el("div", { class: "end" }, ends[1], pickers[1].element), isTable ? el("div", { class: "reel path" }, strip, slider) : strip));
   },
 
   /** Shared latents change down, an image's own latents across. */
@@ -146,6 +158,7 @@ untwine.between = {
     const full = all.filter((cluster) => cluster.share > 0).sort((a, b) => b.share - a.share);
 
     function card(cluster) {
+      if (rows.is(summary)) return means(cluster);
       let seed = 0;
       const drawn = parts.canvas(`Images drawn from cluster ${cluster.number}`, { class: "pixels line" });
       const draw = parts.newest(async () => {
@@ -166,6 +179,18 @@ untwine.between = {
         el("p", { class: "note" }, "Drawn from the prior ", again), drawn, none,
         members.length ? el("p", { class: "note" }, "Examples assigned to it") : null,
         el("div", { class: "members" }, members.map((index) => parts.image(api.of(run, "image.png", { index }), `Example ${index}`, { loading: "lazy" }))));
+    }
+
+    /** A cluster of a table: the columns in which its mean differs most from that of all. */
+    function means(cluster) {
+      const overall = summary.columns.map((_, c) => full.reduce((sum, each) => sum + each.share * each.means[c], 0));
+      const order = summary.columns.map((column, c) => [Math.abs(cluster.means[c] - overall[c]) / (column.high - column.low || 1), c]).sort((a, b) => b[0] - a[0]);
+      return el("article", { class: "card cluster" },
+        el("h3", {}, `Cluster ${cluster.number} `, el("span", { class: "soft" }, `${parts.percent(cluster.share)} of the examples`)),
+        cluster.most.length ? el("p", { class: "soft" }, parts.plain(cluster.most.join(" · "))) : null,
+        el("table", { class: "plain row" }, el("thead", {}, el("tr", {}, ["column", "mean", "of all"].map((word, k) => el("th", { scope: "col", class: k ? "number" : "" }, word)))),
+          el("tbody", {}, order.slice(0, 6).map(([, c]) => el("tr", {}, el("th", { scope: "row" }, summary.columns[c].name),
+            el("td", { class: "number" }, rows.format(cluster.means[c], summary.columns[c])), el("td", { class: "number" }, rows.format(overall[c], summary.columns[c])))))));
     }
 
     const empty = all.length - full.length;

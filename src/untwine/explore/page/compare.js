@@ -3,7 +3,6 @@
 
 untwine.views.compare = {
   title: "Compare",
-  pictured: true,
 
   async show(root, { run, summary, state, keep, alive }) {
     const { el, starts } = parts;
@@ -32,10 +31,6 @@ untwine.views.compare = {
 
     const sides = await Promise.all([run, other].map(side));
     const [left, right] = sides;
-    if (!right.summary.tile.length) {
-      root.append(el("div", { class: "controls" }, choose), el("p", {}, "The other run is not trained on images. Choose another run above."));
-      return;
-    }
     const factors = left.summary.factors.map((factor) => factor.name).filter((name) => best(left, name) && best(right, name));
     let by = state.get("by") === "rank" || !factors.length ? "rank" : "factor";
     let start = "";
@@ -43,9 +38,9 @@ untwine.views.compare = {
 
     async function side(name) {
       const runSummary = name === run ? summary : await api.json(api.of(name));
-      const canvas = parts.canvas(`Decoded image of ${runSummary.title}`);
+      const decoded = parts.screen(`Decoded by ${runSummary.title}`, runSummary);
       const read = el("figure", { class: "origin" });
-      return { name, summary: runSummary, canvas, read, examples: await starts.examples(name), hand: parts.hand(name, runSummary, canvas, alive), reels: new Map() };
+      return { name, summary: runSummary, decoded, read, examples: await starts.examples(name), hand: parts.hand(name, runSummary, decoded, alive), reels: new Map() };
     }
 
     /** The active latent that knows most of a factor. */
@@ -75,8 +70,7 @@ untwine.views.compare = {
 
     function row(title, latents) {
       const strips = sides.map((each, k) => {
-        const strip = el("canvas", { class: "film", role: "img", "aria-label": `${each.summary.title}: ${parts.name(latents[k])} from low to high`,
-          width: parts.FRAMES * (each.summary.tile[1] + 2), height: each.summary.tile[0] });
+        const strip = parts.strip(each.summary, { role: "img", "aria-label": `${each.summary.title}: ${parts.name(latents[k])} from low to high` });
         each.reels.set(latents[k].number, strip);
         return el("div", { class: "reel" }, el("div", { class: "note" }, el("b", {}, "AB"[k]), ` ${parts.name(latents[k])} · `, parts.latentLabel(latents[k]),
           k ? flip(latents, () => +input.value) : null), strip);
@@ -132,7 +126,7 @@ untwine.views.compare = {
     const draws = starts.draws(left.name).filter((seed) => starts.draws(right.name).includes(seed));
     const picker = parts.picker("Examples to start from", [
       ...starts.entries(left.name, left.summary, common.map(([a]) => a)),
-      ...(api.copy ? draws.map((seed) => ({ key: `prior-${seed}`, text: `Draw ${seed + 1}` })) : [])], (key) => choosing(key));
+      ...(api.copy ? draws.map((seed) => ({ key: `prior-${seed}`, text: `Prior ${seed + 1}`, title: `Draw ${seed + 1} from the prior` })) : [])], (key) => choosing(key));
     let drawn = 0; // from the prior, so far
     const prior = api.copy ? null : el("div", { class: "buttons" }, el("button", { type: "button", onclick: () => choosing(`prior-${drawn}`) }, "the prior"));
     const choosing = (key) => begin(key).then(remember, untwine.problem);
@@ -146,8 +140,8 @@ untwine.views.compare = {
       picker.mark(key);
       if (key.startsWith("prior")) drawn = +key.split("-")[1] + 1;
       sides.forEach((each, k) => each.read.replaceChildren(...(answers[k].picture
-        ? [parts.image(answers[k].picture, "The encoded image"), el("figcaption", {}, "Encoded from ", starts.label(keys[k]))]
-        : [el("figcaption", {}, starts.label(key))])));
+        ? [parts.image(answers[k].picture, "The encoded image"), el("figcaption", {}, "Encoded from ", starts.label(keys[k], answers[k].name))]
+        : [el("figcaption", {}, starts.label(keys[k], answers[k].name))])));
       const painted = sides.map((each, k) => each.hand.begin(answers[k]));
       reflect();
       redraw(); // without waiting for the films
@@ -166,10 +160,10 @@ untwine.views.compare = {
       el("div", { class: "controls" }, choose, link),
       el("div", { class: "stage" },
         el("div", { class: "card versus" }, sides.map((each, k) => el("div", {},
-          el("figure", { class: "decoded" }, each.canvas, el("figcaption", {}, el("b", {}, "AB"[k]), ` ${captions[k]}`)), each.read))),
+          el("figure", { class: "decoded" }, each.decoded.element, el("figcaption", {}, el("b", {}, "AB"[k]), ` ${captions[k]}`)), each.read))),
         el("div", { class: "from" }, el("h2", {}, "Start from"), prior, picker.element,
-          isSame ? "" : el("p", { class: "note" }, "The two runs use different data, so each starts from its own image."))),
-      parts.section("Move both", `Each slider moves one latent of each model over its own range${api.copy ? `, one pair at a time, in ${parts.COPY_FRAMES} steps` : ""}. Each model starts from its own code of the image.`, list));
+          isSame ? "" : el("p", { class: "note" }, "The two runs use different data, so each starts from its own example."))),
+      parts.section("Move both", `Each slider moves one latent of each model over its own range${api.copy ? `, one pair at a time, in ${parts.COPY_FRAMES} steps` : ""}. Each model starts from its own code of the example.`, list));
     fill();
     const asked = state.get("start");
     const first = common.length ? `example-${common[0][0].index}` : "prior-0";

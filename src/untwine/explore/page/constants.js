@@ -14,6 +14,8 @@ const CONSTANTS = {
   "copyGroupSeeds": 3,
   "clusterImages": 8,
   "sheetColumns": 32,
+  "dots": 5000,
+  "copyDots": 1000,
   "decimals": 4,
   "maxCodeValue": 100
 };

@@ -3,13 +3,13 @@
 
 untwine.views.latents = {
   title: "Latents",
-  pictured: true,
 
   async show(root, { run, summary, state, keep, alive }) {
     const { el, starts } = parts;
     const byNumber = new Map(summary.latents.map((latent) => [latent.number, latent]));
     const examples = await starts.examples(run);
-    const decoded = parts.canvas("The decoded image");
+    const thing = summary.tile.length ? "image" : "row";
+    const decoded = parts.screen(`The decoded ${thing}`, summary);
     const hand = parts.hand(run, summary, decoded, alive);
     const rows = new Map();
     let start = "";
@@ -58,8 +58,8 @@ untwine.views.latents = {
       picker.mark(key);
       if (key.startsWith("prior")) draws = Math.max(draws, +key.split("-")[1] + 1);
       origin.replaceChildren(...(answer.picture
-        ? [parts.image(answer.picture, "The encoded image"), el("figcaption", {}, "Encoded from ", starts.label(key))]
-        : [el("figcaption", {}, starts.label(key))]));
+        ? [parts.image(answer.picture, "The encoded image"), el("figcaption", {}, "Encoded from ", starts.label(key, answer.name))]
+        : [el("figcaption", {}, answer.row ? `Encoded from ${starts.label(key, answer.name)}, whose values are the marks` : starts.label(key))]));
       note.textContent = answer.note;
       const drawn = hand.begin(answer);
       reflect();
@@ -74,7 +74,7 @@ untwine.views.latents = {
     const origin = el("figure", { class: "origin" });
     const note = el("p", { class: "note", role: "status" });
     const undo = el("button", { type: "button", onclick: reset, disabled: true }, "Reset all");
-    const drawn = starts.draws(run).map((seed) => ({ key: `prior-${seed}`, text: `Draw ${seed + 1}` }));
+    const drawn = starts.draws(run).map((seed) => ({ key: `prior-${seed}`, text: `Prior ${seed + 1}`, title: `Draw ${seed + 1} from the prior` }));
     const picker = parts.picker("Examples to start from",
       [...starts.entries(run, summary, examples), ...(api.copy ? drawn : [])], (key) => choose(key));
 
@@ -103,25 +103,33 @@ untwine.views.latents = {
 
     // ---- the sliders ----
 
+    /** Take a typed value, with a comma or a typographic minus too; leave the latent if it is no number. */
+    function typed(number, text) {
+      const value = Number(text.trim().replace("−", "-").replace(",", ".") || NaN);
+      if (Math.abs(value) <= CONSTANTS.maxCodeValue) move(number, value);
+      else reflect();
+    }
+
     function row(latent) {
       const label = `Latent ${parts.name(latent)}, ${parts.about(latent)}`;
-      const reel = parts.reel(label, latent, summary.tile, (value) => move(latent.number, value));
-      const value = el("input", { type: "number", step: "any", class: "value", "aria-label": `Value of ${parts.name(latent)}`, readonly: api.copy,
-        onchange: () => value.value !== "" && Math.abs(+value.value) <= CONSTANTS.maxCodeValue ? move(latent.number, +value.value) : reflect() });
+      const reel = parts.reel(label, latent, summary, (value) => move(latent.number, value));
+      const value = el("input", { type: "text", inputmode: "decimal", class: "value", "aria-label": `Value of ${parts.name(latent)}`, readonly: api.copy, autocomplete: "off",
+        onfocus: () => value.select(), onchange: () => typed(latent.number, value.value) });
       const back = el("button", { type: "button", class: "quiet", "aria-label": `Reset ${parts.name(latent)}`, title: "Reset",
         onclick: () => move(latent.number, hand.origin[latent.number]) }, "↺");
       const bar = el("i", {});
       bar.style.width = `${Math.min(100, 100 * latent.nats / maxNats)}%`;
       const element = el("div", { class: "latent", id: `latent-${latent.number}` },
         el("div", { class: "head" }, el("b", {}, parts.name(latent)), el("span", { class: "meter", "aria-hidden": "true" }, bar),
-          parts.latentLabel(latent, { class: "soft words" }), value, back),
+          parts.latentLabel(latent, { class: "soft words" }), back, value),
         reel.element);
       rows.set(latent.number, {
         element, reel,
         isOpen: () => latent.active || folded.open,
         show(now, first) {
           reel.show(now);
-          value.value = api.number(now);
+          value.value = parts.minus(now.toFixed(2));
+          value.title = parts.minus(api.number(now));
           back.disabled = now === first;
         },
       });
@@ -131,20 +139,21 @@ untwine.views.latents = {
     const maxNats = Math.max(...summary.latents.map((latent) => latent.nats), 1e-9);
     const [active, inactive] = [true, false].map((isActive) => summary.latents.filter((latent) => latent.active === isActive));
     const folded = el("details", { open: !active.length, ontoggle: () => folded.open && redraw() });
-    folded.append(el("summary", {}, parts.plural(inactive.length, "inactive latent")), ...inactive.map(row));
+    folded.append(el("summary", { title: "They say less than 0.05 nats of an example, or change nothing that can be seen." }, parts.plural(inactive.length, "inactive latent")), ...inactive.map(row));
     const sliders = el("div", { class: "card sliders" },
-      active.length ? active.map(row) : el("p", {}, "No latent of this model is active: all codes decode to nearly the same image."),
+      active.length ? active.map(row) : el("p", {}, `No latent of this model is active: all codes decode to nearly the same ${thing}.`),
       inactive.length ? folded : null);
 
     root.append(
       el("div", { class: "stage" },
-        el("div", { class: "card now" }, el("figure", { class: "decoded" }, decoded, el("figcaption", {}, "Decoded image"), labels.map(({ menu }) => menu)), origin),
+        el("div", { class: "card now" }, el("figure", { class: "decoded" }, decoded.element, el("figcaption", {}, `Decoded ${thing}`), labels.map(({ menu }) => menu)), origin),
         el("div", { class: "from" }, el("h2", {}, "Start from"), others, note, picker.element, parts.missing(summary))),
       el("section", {},
         el("div", { class: "headed" }, el("h2", {}, "Move the latents"), undo),
         el("p", { class: "soft" }, "Most informative first. ", api.copy
           ? `This export moves one latent at a time, in ${parts.COPY_FRAMES} steps.`
-          : "Each film shows how its latent changes the image. Drag the slider, click a frame or use the arrow keys."), sliders));
+          : `${summary.tile.length ? "Each film shows how its latent changes the image. Drag the slider, click a frame or use the arrow keys."
+            : "Lines show how each latent changes the columns, each over the range of its data. Drag the slider, click the lines or use the arrow keys."}`), sliders));
 
     // ---- restore the state in the address ----
 

@@ -23,13 +23,16 @@ const parts = (() => {
 
   const percent = (share) => `${Math.round(100 * share)} %`;
 
+  /** A number as text with a typographic minus. */
+  const minus = (text) => text.replaceAll("-", "−");
+
   /** A number for reading: three or four significant digits. */
   function short(value) {
     if (!Number.isFinite(value)) return "–";
-    if (Number.isInteger(value)) return value.toLocaleString("en");
+    if (Number.isInteger(value)) return minus(value.toLocaleString("en"));
     const size = Math.abs(value);
-    if (size >= 1000) return Math.round(value).toLocaleString("en");
-    return size < 0.0001 ? value.toExponential(1) : value.toFixed(size >= 10 ? 1 : size >= 0.1 ? 3 : 4);
+    if (size >= 1000) return minus(Math.round(value).toLocaleString("en"));
+    return minus(size < 0.0001 ? value.toExponential(1) : value.toFixed(size >= 10 ? 1 : size >= 0.1 ? 3 : 4));
   }
 
   const name = (latent) => `z${latent.number}`;
@@ -38,13 +41,23 @@ const parts = (() => {
   const plain = (text) => text.replaceAll("_", " ");
   const MANY_FACTORS = 10; // from which on only an example's non-zero levels are listed
 
-  /** The levels of an example: "shape 2 · scale 0"; of many attributes, only those it has. */
+  /** What a level of a factor is called: "heart"; its number where it has no name. */
+  function levelName(factor, level, summary) {
+    const known = summary.factors.find((each) => each.name === factor);
+    return known && known.level_names.length ? known.level_names[level] : String(level);
+  }
+
+  /** The levels of an example: "shape heart · scale 0"; of many attributes, only those it has. */
   function levels(of, summary) {
     const pairs = Object.entries(of);
-    if (pairs.length < MANY_FACTORS) return pairs.map(([factor, level]) => `${plain(factor)} ${level}`).join(" · ");
+    const words = ([factor, level]) => `${plain(factor)} ${levelName(factor, level, summary)}`;
+    if (pairs.length < MANY_FACTORS) return pairs.map(words).join(" · ");
     const isBinary = new Set(summary.factors.filter((factor) => factor.levels === 2).map((factor) => factor.name));
-    return pairs.filter(([, level]) => level > 0).map(([factor, level]) => (isBinary.has(factor) ? plain(factor) : `${plain(factor)} ${level}`)).join(" · ");
+    return pairs.filter(([, level]) => level > 0).map((pair) => (isBinary.has(pair[0]) ? plain(pair[0]) : words(pair))).join(" · ");
   }
+
+  /** What an example is called: its file or name, or its number. */
+  const exampleName = ({ index, name: named }) => named || `Example ${index}`;
 
   /** How informative a latent is; an estimate is marked. */
   const nats = (latent) => `${latent.exact ? "" : "≈ "}${latent.nats.toFixed(2)} nats`;
@@ -152,10 +165,10 @@ const parts = (() => {
       const [kind, which] = key.split(/-(.*)/);
       return api.of(run, "start", kind === "prior" ? { seed: +which } : { index: +which });
     },
-    label(key) {
+    label(key, name = "") {
       const [kind, which] = key.split(/-(.*)/);
       if (kind === "upload") return "your picture";
-      return kind === "prior" ? `draw ${+which + 1} from the prior` : `example ${which}`;
+      return kind === "prior" ? `draw ${+which + 1} from the prior` : name || `example ${which}`;
     },
     isKey: (key) => /^(example|prior)-\d{1,9}$/.test(key || ""),
     /** Examples to start from; in a copy, those that it includes. */
@@ -165,9 +178,9 @@ const parts = (() => {
     },
     entries: (run, summary, examples) => examples.map((example) => ({
       key: `example-${example.index}`,
-      picture: api.of(run, "image.png", { index: example.index }),
-      text: `Example ${example.index}`,
-      title: levels(example.levels, summary) || `Example ${example.index}`,
+      picture: summary.tile.length ? api.of(run, "image.png", { index: example.index }) : "",
+      text: exampleName(example),
+      title: [exampleName(example), levels(example.levels, summary)].filter(Boolean).join(" · "),
     })),
     draws: (run) => Array.from({ length: CONSTANTS.copyDraws }, (_, seed) => seed).filter((seed) => api.has(starts.address(run, `prior-${seed}`))),
   };
@@ -177,9 +190,11 @@ const parts = (() => {
   const sheets = new Map(); // of a copy, loaded once
   const MAX_SHEETS = 8;
 
-  /** The traversals of latents from a code, a row each. */
-  function films(run, code, numbers) {
-    const address = api.of(run, "traversals.png", { code, latents: numbers, steps: api.copy ? COPY_FRAMES : FRAMES });
+  /** The traversals of latents from a code: a picture with a row each, or rows of numbers. */
+  function films(run, summary, code, numbers) {
+    const kind = summary.tile.length ? "png" : "json";
+    const address = api.of(run, `traversals.${kind}`, { code, latents: numbers, steps: api.copy ? COPY_FRAMES : FRAMES });
+    if (kind === "json") return api.json(address);
     if (!api.copy) return api.picture(address);
     if (!sheets.has(address)) {
       if (sheets.size > MAX_SHEETS) sheets.clear();
@@ -188,31 +203,58 @@ const parts = (() => {
     return sheets.get(address);
   }
 
-  /** A function that draws the traversals of latents from a code: draw(canvas, number). */
+  /** The place of a film: a canvas for images, an element for lines. */
+  const strip = (summary, attributes = {}) => (summary.tile.length
+    ? el("canvas", { width: FRAMES * (summary.tile[1] + 2), height: summary.tile[0], ...attributes, class: "film" })
+    : el("div", { ...attributes, class: "film lines" }));
+
+  /** A function that draws the traversals of latents from a code: draw(strip, number). */
   async function traversals(run, summary, code, numbers) {
-    const rows = api.copy ? order(summary) : numbers; // a copy has all latents in one sheet
-    const sheet = await films(run, code, rows);
-    const shape = { rows: rows.length, columns: api.copy ? COPY_FRAMES : FRAMES, every: api.copy ? COPY_STRIDE : 1 };
-    return (onto, latent, isTurned = false) => film(onto, sheet, { ...shape, row: rows.indexOf(latent), isTurned });
+    const all = api.copy ? order(summary) : numbers; // a copy has all latents in one sheet
+    const sheet = await films(run, summary, code, all);
+    const every = api.copy ? COPY_STRIDE : 1;
+    if (!summary.tile.length) {
+      return (onto, latent, isTurned = false) =>
+        rows.lines(onto, summary, sheet[all.indexOf(latent)].filter((_, k) => k % every === 0), isTurned);
+    }
+    const shape = { rows: all.length, columns: api.copy ? COPY_FRAMES : FRAMES, every };
+    return (onto, latent, isTurned = false) => film(onto, sheet, { ...shape, row: all.indexOf(latent), isTurned });
   }
 
-  /** A code that sliders move, and its picture. A copy moves one latent at a time, frame by frame. */
+  /** Where a decoded example is shown: an image, or the values of a row with marks for another one. */
+  function screen(label, summary) {
+    if (!summary.tile.length) {
+      const list = rows.list(summary, label);
+      let other = null;
+      return { element: list.element, values: (now) => list.fill(now, other), compare: (row) => { other = row; } };
+    }
+    const element = canvas(label);
+    return { element, picture: (sheet, place) => tile(element, sheet, place), compare() {} };
+  }
+
+  /** A code that sliders move, and what it decodes to. A copy moves one latent at a time, frame by frame. */
   function hand(run, summary, onto, alive) {
     let origin = [];
     let code = [];
     let moved = null;
     const byNumber = new Map(summary.latents.map((latent) => [latent.number, latent]));
 
+    const whole = async (now) => (onto.values
+      ? onto.values(await api.json(api.of(run, "decode.json", { code: now })))
+      : onto.picture(await api.picture(api.of(run, "decode.png", { code: now }))));
+
+    /** One frame of a film of a copy. */
+    async function frame(now, latent) {
+      const all = order(summary);
+      const sheet = await films(run, summary, origin, all);
+      const { low, high } = byNumber.get(latent);
+      const column = Math.round((COPY_FRAMES - 1) * Math.min(1, Math.max(0, (now[latent] - low) / (high - low))));
+      if (onto.values) onto.values(sheet[all.indexOf(latent)][column]);
+      else onto.picture(sheet, { row: all.indexOf(latent), rows: all.length, column, columns: COPY_FRAMES });
+    }
+
     const paint = newest(async (now, latent) => {
-      if (!api.copy || latent === null) {
-        tile(onto, await api.picture(api.of(run, "decode.png", { code: now })));
-      } else {
-        const rows = order(summary);
-        const sheet = await films(run, origin, rows);
-        const { low, high } = byNumber.get(latent);
-        const column = Math.round((COPY_FRAMES - 1) * Math.min(1, Math.max(0, (now[latent] - low) / (high - low))));
-        tile(onto, sheet, { row: rows.indexOf(latent), rows: rows.length, column, columns: COPY_FRAMES });
-      }
+      await (!api.copy || latent === null ? whole(now) : frame(now, latent));
       if (alive()) untwine.settle();
     }, alive);
 
@@ -221,6 +263,7 @@ const parts = (() => {
       get origin() { return origin; },
       moved: () => [...code.keys()].filter((number) => code[number] !== origin[number]),
       begin(start) {
+        onto.compare(start.row ? start.row.values : null);
         origin = start.code.map((value) => +api.number(value));
         code = [...origin];
         moved = null;
@@ -267,16 +310,17 @@ const parts = (() => {
   }
 
   /** A film above its slider, the thumb under the matching frame. */
-  function reel(label, { low, high }, tile, move) {
+  function reel(label, { low, high }, summary, move) {
     const { input, show } = slider(label, low, high, move);
-    const strip = el("canvas", { class: "film", width: FRAMES * (tile[1] + 2), height: tile[0], "aria-hidden": "true" });
-    strip.addEventListener("click", (event) => {
-      const frame = Math.min(FRAMES - 1, Math.max(0, Math.floor(FRAMES * event.offsetX / strip.clientWidth)));
+    const above = strip(summary, { "aria-hidden": "true" });
+    above.addEventListener("click", (event) => {
+      const area = above.getBoundingClientRect();
+      const frame = Math.min(FRAMES - 1, Math.max(0, Math.floor(FRAMES * (event.clientX - area.left) / area.width)));
       const value = +api.number(low + frame * (high - low) / (FRAMES - 1));
       show(value);
       move(value);
     });
-    return { element: el("div", { class: "reel" }, strip, input), strip, input, show };
+    return { element: el("div", { class: "reel" }, above, input), strip: above, input, show };
   }
 
   /** Why a run has no examples, and what to type to have them; null where it has some. */
@@ -360,6 +404,6 @@ const parts = (() => {
   const section = (title, sentence, ...children) => el("section", {},
     el("h2", {}, title), sentence ? el("p", { class: "soft" }, sentence) : null, ...children);
 
-  return { el, percent, short, name, plural, plain, levels, about, latentLabel, image, canvas, tile, film, newest, later, picker, select, starts,
-    traversals, hand, reel, slider, section, missing, isTouch, click, duration, check, command, empty, save, polling, FRAMES, COPY_FRAMES, MIN_SHARE };
+  return { el, percent, short, minus, name, plural, plain, levels, levelName, about, latentLabel, image, canvas, tile, film, newest, later, picker, select, starts,
+    traversals, strip, screen, hand, reel, slider, section, missing, exampleName, isTouch, click, duration, check, command, empty, save, polling, FRAMES, COPY_FRAMES, MIN_SHARE };
 })();

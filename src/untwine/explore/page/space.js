@@ -8,11 +8,14 @@ untwine.views.space = {
   async show(root, { run, summary, state, keep, alive }) {
     const { el } = parts;
     const COLUMNS = CONSTANTS.sheetColumns;
-    const PAD = { left: 14, right: 14, top: 14, bottom: 14 };
-    const MAX_DISTANCE = 28; // pixels between the pointer and a dot
     const MAX_THUMBNAILS = 18; // of a selection
+    const POLL = 2500; // milliseconds between questions for colours that are still measured
+    const isTable = rows.is(summary);
+    const isTouch = matchMedia("(pointer: coarse)").matches;
     const numbers = summary.latents.map((latent) => latent.number);
-    const address = (by, x, y) => api.of(run, "space", { by, x, y });
+    const DOTS = [1000, 5000, 20000].filter((count, k, all) => !k || all[k - 1] < summary.total);
+    let dots = api.copy ? CONSTANTS.copyDots : DOTS.includes(+state.get("dots")) ? +state.get("dots") : Math.min(CONSTANTS.dots, DOTS[DOTS.length - 1]);
+    const address = (by, x, y) => api.of(run, "space", { by, x, y, dots });
     const preset = { pca: [0, 1], tsne: [0, 1], latents: [numbers[0], numbers[1] ?? numbers[0]] };
     const ways = [["pca", "Main directions (PCA)"], ["tsne", "t-SNE"], ["latents", "Two latents"]]
       .filter(([by]) => api.has(address(by, ...preset[by])) && (by !== "latents" || numbers.length > 1));
@@ -24,138 +27,83 @@ untwine.views.space = {
     let colour = state.get("colour") || (summary.clusters ? "cluster" : clearest.factor);
     let space = null; // the answer of the server
     let colouring = null;
-    let spots = []; // positions of the dots in pixels
-    let current = -1; // the dot pointed at
-    let sheet = null;
+    let sheet = null; // the images of dots
+    let sheetCount = 0; // how many
+    let hasImages = state.get("images") === "1" && !isTable;
     const chosen = new Set();
 
     // ---- the plot ----
 
-    const SVG = "http://www.w3.org/2000/svg";
-    const plot = document.createElementNS(SVG, "svg");
-    plot.setAttribute("tabindex", "0");
-    plot.setAttribute("role", "application");
-    plot.setAttribute("aria-roledescription", "scatter plot");
-    const shape = (tag, attributes) => {
-      const element = document.createElementNS(SVG, tag);
-      for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-      return element;
-    };
-    const frame = el("div", { class: "plot" }, plot);
-    const ring = shape("circle", { class: "ring", r: 9, visibility: "hidden" });
-    const box = shape("rect", { class: "box", visibility: "hidden" });
-    let dots = [];
+    const plot = scatterPlot({ point, click, choose, moved: parts.later(remember) });
+    plot.element.append(el("div", { class: "tools" },
+      ["select", "move"].map((tool) => el("button", { type: "button", "data-tool": tool, "aria-pressed": String(tool === "select"), hidden: isTouch,
+        title: tool === "select" ? "Drag to select dots" : "Drag to move the plot", onclick: () => use(tool) }, tool === "select" ? "Select" : "Move")),
+      el("button", { type: "button", title: "Zoom in (+)", "aria-label": "Zoom in", onclick: () => plot.zoomBy(1.5) }, "+"),
+      el("button", { type: "button", title: "Zoom out (−)", "aria-label": "Zoom out", onclick: () => plot.zoomBy(1 / 1.5) }, "−"),
+      el("button", { type: "button", title: "Show all dots (0)", "aria-label": "Show all dots", onclick: () => plot.reset() }, "⤢")));
 
-    function lay() {
-      const width = Math.max(260, frame.clientWidth);
-      const height = Math.round(Math.min(width, Math.max(340, Math.min(0.72 * width, window.innerHeight - 490))));
-      plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
-      const scale = (values, from, to) => {
-        const low = Math.min(...values);
-        const span = Math.max(...values) - low || 1;
-        return values.map((value) => from + (to - from) * (value - low) / span);
-      };
-      const x = scale(space.x, PAD.left, width - PAD.right);
-      const y = scale(space.y, height - PAD.bottom, PAD.top);
-      spots = x.map((value, k) => [value, y[k]]);
-      const size = width < 500 ? 3.2 : 4.2;
-      dots = spots.map(([cx, cy]) => shape("circle", { cx, cy, r: size, class: "dot" }));
-      plot.replaceChildren(...dots, box, ring);
-      paint();
-    }
-
-    function paint() {
-      dots.forEach((dot, k) => {
-        dot.style.fill = colouring ? hue(colouring.levels[k], colouring.count) : "var(--accent)";
-        dot.classList.toggle("chosen", chosen.has(k));
-      });
-      plot.classList.toggle("choosing", chosen.size > 0);
-    }
-
-    function hue(level, count) {
-      if (count <= 10) return `var(--level-${level % 10})`;
-      const t = count > 1 ? level / (count - 1) : 0; // dark blue to yellow
-      return `hsl(${250 - 200 * t} ${58 + 22 * t}% ${40 + 18 * t}%)`;
+    function use(tool) {
+      plot.use(tool);
+      plot.element.querySelectorAll("[data-tool]").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.tool === tool)));
     }
 
     // ---- pointing ----
 
-    const preview = parts.canvas("The image of the dot");
+    const preview = isTable ? rows.list(summary, "The values of the dot") : parts.canvas("The image of the dot");
     const words = el("p", { class: "soft", "aria-live": "polite" });
+    const nameOf = (k) => parts.exampleName({ index: space.index[k], name: space.names[k] });
 
     function point(k) {
-      current = k;
-      ring.setAttribute("visibility", k < 0 ? "hidden" : "visible");
       if (k < 0) return;
-      ring.setAttribute("cx", spots[k][0]);
-      ring.setAttribute("cy", spots[k][1]);
-      picture(preview, k);
+      describeDot(k);
       const levels = parts.levels(Object.fromEntries(space.colourings.map((each) => [each.name, each.levels[k]])), summary);
+      const number = colouring && colouring.values && colouring.values[k] !== null ? `${colouring.label} ${parts.short(colouring.values[k])}` : "";
       const link = `example-${space.index[k]}`;
-      words.replaceChildren(api.has(parts.starts.address(run, link))
-        ? el("a", { href: untwine.link("latents", run, { start: link }) }, `Example ${space.index[k]}`) : `Example ${space.index[k]}`,
-      levels ? ` · ${levels}` : "");
+      words.replaceChildren(api.has(parts.starts.address(run, link)) ? el("a", { href: untwine.link("latents", run, { start: link }) }, nameOf(k)) : nameOf(k),
+        ...[levels, number].filter(Boolean).map((text) => ` · ${text}`));
     }
 
-    function picture(onto, k) {
-      if (!sheet) return;
-      const rows = Math.ceil(space.index.length / COLUMNS);
-      parts.tile(onto, sheet, { row: Math.floor(k / COLUMNS), column: k % COLUMNS, rows, columns: COLUMNS });
+    const describeDot = parts.newest(async (k) => {
+      if (!isTable) return draw(preview, k);
+      const where = api.of(run, "row.json", { index: space.index[k] });
+      if (!api.has(where)) return preview.element.replaceChildren(el("p", { class: "note" }, "This export has no values of this row."));
+      const row = await api.json(where);
+      if (alive()) preview.fill(row.reconstruction, row.values);
+    }, alive);
+
+    const place = (k) => ({ row: Math.floor(k / COLUMNS), column: k % COLUMNS, rows: Math.ceil(sheetCount / COLUMNS), columns: COLUMNS });
+
+    async function draw(onto, k) {
+      if (!api.copy) return parts.tile(onto, await api.picture(api.of(run, "image.png", { index: space.index[k] })));
+      if (sheet) parts.tile(onto, sheet, place(k));
     }
 
-    const at = (event) => {
-      const area = plot.getBoundingClientRect();
-      const view = plot.viewBox.baseVal;
-      return [(event.clientX - area.left) * view.width / area.width, (event.clientY - area.top) * view.height / area.height];
-    };
+    /** Load the images of all dots, for images as dots and for copies. */
+    const loadSheet = parts.newest(async () => {
+      const count = space.index.length;
+      if (isTable || !(api.copy || hasImages) || sheetCount >= count) return;
+      const loaded = await api.picture(api.of(run, "sheet.png", { dots: count }));
+      if (!alive()) return;
+      [sheet, sheetCount] = [loaded, count];
+      imagesAsDots();
+      if (plot.current >= 0) point(plot.current);
+    }, alive);
 
-    function nearest([x, y], reach = MAX_DISTANCE) {
-      let best = -1;
-      let least = reach ** 2;
-      spots.forEach(([px, py], k) => {
-        const far = (px - x) ** 2 + (py - y) ** 2;
-        if (far < least) [best, least] = [k, far];
-      });
-      return best;
+    function imagesAsDots() {
+      plot.images(hasImages && sheetCount >= space.index.length ? (pen, k, x, y, size) => {
+        const { row, column, rows: many } = place(k);
+        const [width, height] = [sheet.naturalWidth / COLUMNS, sheet.naturalHeight / many];
+        pen.imageSmoothingEnabled = false;
+        pen.drawImage(sheet, column * width, row * height, width, height, x, y, size, size);
+      } : null);
     }
 
-    let corner = null; // where a drag began
+    // ---- selecting ----
 
-    plot.addEventListener("pointerdown", (event) => {
-      corner = at(event);
-      if (event.pointerType === "mouse") plot.setPointerCapture(event.pointerId);
-    });
-    plot.addEventListener("pointermove", (event) => {
-      const here = at(event);
-      if (corner && event.pointerType === "mouse" && Math.hypot(here[0] - corner[0], here[1] - corner[1]) > 5) return drag(here);
-      const near = nearest(here);
-      if (near >= 0 && near !== current) point(near);
-    });
-    plot.addEventListener("pointerup", (event) => {
-      const here = at(event);
-      const isDrag = box.getAttribute("visibility") === "visible";
-      box.setAttribute("visibility", "hidden");
-      if (isDrag) choose(within(corner, here), event.shiftKey);
-      else if (corner) click(nearest(here), event.shiftKey || event.pointerType !== "mouse");
-      corner = null;
-    });
-    plot.addEventListener("pointercancel", () => {
-      corner = null;
-      box.setAttribute("visibility", "hidden");
-    });
-
-    function drag(here) {
-      const [x, y] = [0, 1].map((k) => Math.min(corner[k], here[k]));
-      Object.entries({ x, y, width: Math.abs(here[0] - corner[0]), height: Math.abs(here[1] - corner[1]), visibility: "visible" })
-        .forEach(([key, value]) => box.setAttribute(key, value));
-    }
-
-    const within = (a, b) => spots.flatMap(([x, y], k) =>
-      (x >= Math.min(a[0], b[0]) && x <= Math.max(a[0], b[0]) && y >= Math.min(a[1], b[1]) && y <= Math.max(a[1], b[1]) ? [k] : []));
+    const panel = el("div", { class: "selection" });
 
     function click(k, more) {
       if (k < 0) return choose([], false);
-      point(k);
       if (more && chosen.has(k)) chosen.delete(k);
       else {
         if (!more) chosen.clear();
@@ -164,54 +112,32 @@ untwine.views.space = {
       changed();
     }
 
-    plot.addEventListener("keydown", (event) => {
-      const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
-      if (way) point(current < 0 ? 0 : step(way));
-      else if (event.key === " " || event.key === "Enter") click(current < 0 ? 0 : current, true);
-      else if (event.key === "Escape") choose([], false);
-      else return;
-      event.preventDefault();
-    });
-
-    /** The nearest dot in a direction; distance sideways counts more. */
-    function step([dx, dy]) {
-      const [x, y] = spots[current];
-      let best = current;
-      let least = Infinity;
-      spots.forEach(([px, py], k) => {
-        const ahead = (px - x) * dx + (py - y) * dy;
-        const aside = Math.abs((px - x) * dy) + Math.abs((py - y) * dx);
-        if (ahead > 0.5 && ahead + 2.5 * aside < least) [best, least] = [k, ahead + 2.5 * aside];
-      });
-      return best;
-    }
-
-    // ---- selecting ----
-
-    const panel = el("div", { class: "selection" });
-
-    function choose(indices, more) {
+    function choose(positions, more) {
       if (!more) chosen.clear();
-      indices.forEach((k) => chosen.add(k));
+      positions.forEach((k) => chosen.add(k));
       changed();
     }
 
     function changed() {
-      paint();
+      plot.select(chosen);
       legend();
+      remember();
       describe([...chosen]);
     }
 
+    const help = isTouch ? "Tap dots to see and select them. Pinch to zoom. A colour below the plot selects its dots."
+      : "Point at a dot to see it. Drag over dots, click them (Shift adds more) or choose a colour below the plot to see what distinguishes them. The wheel zooms.";
+
     const describe = parts.newest(async (picked) => {
       if (!picked.length) {
-        panel.replaceChildren(el("p", { class: "note" }, "Point at a dot to see its image. Drag over dots, click them (Shift adds more) or choose a colour below the plot to see what distinguishes them."));
+        panel.replaceChildren(el("p", { class: "note" }, help));
         return;
       }
-      const clear = el("button", { type: "button", class: "quiet", onclick: () => choose([], false) }, "Clear");
-      const head = el("h3", {}, `${parts.plural(picked.length, "dot")} selected `, clear);
-      const answer = api.copy ? null : await api.send(api.of(run, "selection"), { indices: picked.map((k) => space.index[k]).slice(0, 1000) });
+      const head = el("h3", {}, `${parts.plural(picked.length, "dot")} selected `, el("span", { class: "buttons" },
+        el("button", { type: "button", onclick: () => save(picked) }, "Save as CSV"), el("button", { type: "button", onclick: () => choose([], false) }, "Clear")));
+      const answer = api.copy ? null : await api.send(api.of(run, "selection"), { indices: picked.map((k) => space.index[k]), dots });
       if (!alive()) return;
-      panel.replaceChildren(head, ...(answer ? differences(answer) : []), thumbnails(picked));
+      panel.replaceChildren(head, ...(answer ? differences(answer) : [el("p", { class: "note" }, "What distinguishes them is computed by untwine explore.")]), isTable ? "" : thumbnails(picked));
       untwine.settle();
     }, alive);
 
@@ -219,120 +145,240 @@ untwine.views.space = {
       const step = Math.max(1, picked.length / MAX_THUMBNAILS);
       const evenly = Array.from({ length: Math.min(MAX_THUMBNAILS, picked.length) }, (_, k) => picked[Math.floor(k * step)]);
       return el("div", { class: "members" }, evenly.map((k) => {
-        const small = parts.canvas(`Example ${space.index[k]}`);
-        picture(small, k);
+        const small = parts.canvas(nameOf(k), { title: nameOf(k) });
+        draw(small, k);
         return small;
       }));
     }
 
     function differences(answer) {
+      const away = (each) => `${Math.abs(each.deviations).toFixed(1)} standard deviations ${each.deviations < 0 ? "below" : "above"} the overall mean`;
       const factors = answer.factors.slice(0, 4).map((each) => el("li", {},
-        el("b", {}, `${parts.plain(each.factor)} = ${each.level}`), `: ${parts.percent(each.share)} of them, ${parts.percent(each.overall)} of all`));
-      const latents = answer.latents.slice(0, 4).map((each) => el("li", {},
-        el("a", { href: untwine.link("latents", run, { latent: each.number }) }, `z${each.number}`),
-        `: ${Math.abs(each.deviations).toFixed(1)} standard deviations ${each.deviations < 0 ? "below" : "above"} the overall mean`));
+        el("b", {}, `${parts.plain(each.factor)} = ${each.level_name}`), `: ${parts.percent(each.share)} of them, ${parts.percent(each.overall)} of all`));
+      const columns = answer.columns.slice(0, 6).map((each) => el("li", {}, el("b", {}, each.name), `: mean ${parts.short(each.mean)}, ${away(each)}`));
+      const latents = answer.latents.slice(0, 4).map((each) => el("li", {}, el("a", { href: untwine.link("latents", run, { latent: each.number }) }, `z${each.number}`), `: ${away(each)}`));
       return [
         answer.picture ? el("figure", { class: "mean" }, parts.image(answer.picture, "Mean image of the selected dots"), el("figcaption", {}, "Their mean image")) : "",
-        factors.length || latents.length ? el("p", { class: "note" }, "What distinguishes them") : el("p", { class: "note" }, "Nothing distinguishes them from the others."),
-        el("ul", {}, factors, latents)].filter(Boolean);
+        el("p", { class: "note" }, factors.length || columns.length || latents.length ? "What distinguishes them" : "Nothing distinguishes them from the others."),
+        el("ul", {}, factors, columns, latents)].filter(Boolean);
+    }
+
+    /** The selected rows as a file. */
+    function save(picked) {
+      const cell = (value) => {
+        const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value); // no formulas
+        return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+      };
+      const named = space.names.length > 0;
+      const head = ["row", ...(named ? ["example"] : []), ...space.colourings.map((each) => each.name), space.across, space.up];
+      const lines = picked.map((k) => [space.index[k], ...(named ? [space.names[k]] : []), ...space.colourings.map((each) => levelName(each.name, each.levels[k])), space.x[k], space.y[k]]);
+      const file = new Blob([[head, ...lines].map((line) => line.map(cell).join(",")).join("\n"), "\n"], { type: "text/csv" });
+      const link = el("a", { href: URL.createObjectURL(file), download: `${run}-selection.csv` });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    }
+
+    // ---- finding ----
+
+    const answerTo = el("span", { class: "note", role: "status" });
+    const box = el("input", { type: "search", placeholder: "file, row or level", "aria-label": "Find dots", oninput: () => findSoon(box.value.trim()) });
+    const findSoon = parts.later((text) => alive() && find(text), 250);
+
+    /** Select the dots whose name contains a text, that have this row, or a level of this name. */
+    function find(text) {
+      if (!text) {
+        answerTo.replaceChildren();
+        return choose([], false);
+      }
+      const wanted = parts.plain(text.toLowerCase()).replace(/\s*=\s*/, " ");
+      const levels = space.colourings.map((each) => {
+        const known = new Map();
+        return (k) => {
+          const level = each.levels[k];
+          if (!known.has(level)) {
+            const name = levelName(each.name, level).toLowerCase();
+            known.set(level, name === wanted && Number.isNaN(+name) || `${parts.plain(each.name.toLowerCase())} ${name}` === wanted);
+          }
+          return known.get(level);
+        };
+      });
+      const matches = space.index.flatMap((index, k) =>
+        (String(index) === wanted || (space.names[k] || "").toLowerCase().includes(text.toLowerCase()) || levels.some((has) => has(k)) ? [k] : []));
+      choose(matches, false);
+      if (matches.length) plot.show(matches[0]);
+      answerTo.replaceChildren(...(matches.length ? [] : notFound(wanted)));
+    }
+
+    function notFound(wanted) {
+      const link = `example-${wanted}`;
+      const isRow = /^\d+$/.test(wanted) && +wanted < summary.total && api.has(parts.starts.address(run, link));
+      return isRow ? ["Not among the dots. ", el("a", { href: untwine.link("latents", run, { start: link }) }, `Open example ${wanted}`)] : ["No dot matches."];
     }
 
     // ---- colours ----
 
     const key = el("div", { class: "legend", role: "group", "aria-label": "Colours" });
+    const MEASURES = [["log_likelihood", "log-likelihood"], ["kl", "KL"], ["error", "error"], ["distance", "distance"]];
+    const levelName = (factor, level) => parts.levelName(factor, level, summary);
+    const colourAddress = (name) => {
+      const latent = /^z(\d+)$/.exec(name);
+      return api.of(run, "colour", latent ? { by: "latent", number: +latent[1], dots } : { by: name, number: 0, dots });
+    };
 
-    function legend() {
-      if (!colouring) return key.replaceChildren();
-      if (colouring.count > 24) {
-        return key.replaceChildren(el("span", {}, "0"), el("span", { class: "ramp" }), el("span", {}, String(colouring.count - 1)));
-      }
-      return key.replaceChildren(...Array.from({ length: colouring.count }, (_, level) => {
-        const members = colouring.levels.flatMap((each, k) => (each === level ? [k] : []));
-        const isChosen = members.length > 0 && members.every((k) => chosen.has(k));
-        const swatch = el("i", {});
-        swatch.style.background = hue(level, colouring.count);
-        return el("button", { type: "button", class: "level", "aria-pressed": String(isChosen), disabled: !members.length, title: `Select all with ${parts.plain(colouring.name)} ${level}`, "aria-label": `Select all with ${parts.plain(colouring.name)} ${level}`,
-          onclick: () => toggle(members, isChosen, level) }, swatch, String(level));
-      }));
+    /** The colourings to choose from: factors and clusters, what the model says, latents. */
+    function colourChoices() {
+      const factors = space.colourings.map((each) => [each.name, parts.plain(each.name)]);
+      const measured = MEASURES.filter(([name]) => summary.measures.includes(name) && api.has(colourAddress(name)));
+      const latents = summary.latents.map((latent) => [parts.name(latent), `${parts.name(latent)} (${parts.about(latent)})`]).filter(([name]) => api.has(colourAddress(name)));
+      return [["Factors", factors], ["What the model says", measured], ["Latents", latents]].filter(([, options]) => options.length);
     }
 
-    function toggle(members, isChosen, level) {
-      members.forEach((k) => (isChosen ? chosen.delete(k) : chosen.add(k)));
-      changed();
-      key.children[level].focus({ preventScroll: true });
+    /** Load the colouring of this name; another one if there is none. */
+    async function loadColour() {
+      const options = colourChoices().flatMap(([, each]) => each);
+      const [name, label] = options.find(([option]) => option === colour) || options[0] || ["", ""];
+      colour = name;
+      const levels = space.colourings.find((each) => each.name === name);
+      if (levels) colouring = { ...levels, label, levelName: (level) => levelName(name, level) };
+      else if (name) {
+        const answer = await api.fresh(colourAddress(name));
+        colouring = { label: label.replace(/ \(.*/, ""), values: answer.values.slice(0, space.index.length), running: answer.running };
+        if (answer.running && !api.copy) setTimeout(() => alive() && colour === name && recolour(name), POLL);
+      } else colouring = null;
+    }
+
+    const recolour = parts.newest(async (name) => {
+      colour = name;
+      await loadColour();
+      if (!alive()) return;
+      remember();
+      plot.colour(colours.painter(colouring));
+      legend();
+    }, alive);
+
+    function legend() {
+      key.replaceChildren(...colours.legend(colouring, colouring ? colouring.label : "", {
+        has: (members) => members.length > 0 && members.every((k) => chosen.has(k)),
+        toggle(members, level) {
+          const isChosen = members.every((k) => chosen.has(k));
+          members.forEach((k) => (isChosen ? chosen.delete(k) : chosen.add(k)));
+          changed();
+          key.querySelector(`[data-level="${level}"]`).focus({ preventScroll: true });
+        },
+      }));
     }
 
     // ---- controls ----
 
     const controls = el("div", { class: "controls" });
 
-    function recolour(name) {
-      colour = name;
-      colouring = space.colourings.find((each) => each.name === colour) || space.colourings[0] || null;
-      remember();
-      paint();
-      legend();
+    function remember() {
+      if (!space) return;
+      keep({ by, ...(by === "latents" && !api.copy ? { x: axes[0], y: axes[1] } : {}), colour, dots: api.copy || dots === CONSTANTS.dots ? "" : dots,
+        images: hasImages ? 1 : "", view: plot.view ? plot.view.map(api.number).join(",") : "", ...packed() });
     }
 
-    function remember() {
-      keep({ by, ...(by === "latents" && !api.copy ? { x: axes[0], y: axes[1] } : {}), colour });
+    /** The selection for the address: a few examples by their numbers, many as bits of all dots. */
+    function packed() {
+      if (chosen.size <= 40) return { chosen: [...chosen].map((k) => space.index[k]).join(",") };
+      const bytes = new Uint8Array(Math.ceil(space.index.length / 8));
+      chosen.forEach((k) => { bytes[k >> 3] |= 1 << (k & 7); });
+      return { bits: btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "") };
+    }
+
+    function unpack() {
+      const named = (state.get("chosen") || "").split(",").filter(Boolean).map(Number);
+      named.forEach((index) => { const k = space.index.indexOf(index); if (k >= 0) chosen.add(k); });
+      try {
+        const text = atob((state.get("bits") || "").replaceAll("-", "+").replaceAll("_", "/"));
+        space.index.forEach((_, k) => { if (text.charCodeAt(k >> 3) & (1 << (k & 7))) chosen.add(k); });
+      } catch { /* not bits: nothing is selected */ }
     }
 
     function choices() {
       const latents = summary.latents.map((latent) => [latent.number, `${parts.name(latent)} (${parts.about(latent)})`]);
+      const groups = colourChoices();
+      const colourBy = el("select", { onchange: () => recolour(colourBy.value) }, groups.map(([label, options]) =>
+        el("optgroup", { label }, options.map(([name, text]) => el("option", { value: name }, text)))));
+      colourBy.value = colour;
       controls.replaceChildren(
         parts.select("Place by", ways, by, (way) => { [by, axes] = [way, preset[way]]; again(); }),
         ...(by === "latents" && !api.copy
           ? ["across", "up"].map((label, k) => parts.select(label, latents, axes[k], (number) => { axes[k] = +number; again(); })) : []),
-        ...(space.colourings.length
-          ? [parts.select("Colour by", space.colourings.map((each) => [each.name, parts.plain(each.name)]), colouring.name, recolour)] : []));
+        ...(groups.length ? [el("label", { class: "choose" }, el("span", {}, "Colour by"), " ", colourBy)] : []),
+        ...(api.copy || DOTS.length < 2 ? [] : [parts.select("Dots", DOTS.map((count) => [count, Math.min(count, summary.total).toLocaleString("en")]), dots, (count) => { dots = +count; chosen.clear(); again(); })]),
+        ...(isTable ? [] : [el("button", { type: "button", "aria-pressed": String(hasImages), onclick: (event) => asImages(event.currentTarget) }, "Images as dots")]),
+        el("label", { class: "choose" }, el("span", {}, "Find"), " ", box), answerTo);
+    }
+
+    function asImages(button) {
+      hasImages = !hasImages;
+      button.setAttribute("aria-pressed", String(hasImages));
+      remember();
+      imagesAsDots();
+      loadSheet();
     }
 
     const names = [el("span", { class: "soft up" }), el("span", { class: "soft across" })];
+    const intro = el("p", { class: "soft" });
 
     async function load() {
       space = await api.json(address(by, ...axes));
-      colouring = space.colourings.find((each) => each.name === colour) || space.colourings[0] || null;
+      await loadColour();
       names[0].textContent = `↑ ${space.up}`;
       names[1].textContent = `${space.across} →`;
-      plot.setAttribute("aria-label", `${space.index.length} examples by ${space.across} and ${space.up}. Arrow keys move between dots, Space selects, Escape clears.`);
+      const some = space.index.length < space.total ? `${space.index.length.toLocaleString("en")} of ${space.total.toLocaleString("en")} examples` : parts.plural(space.total, "example");
+      intro.textContent = `Each dot is the code of one of ${some}. Similar codes are close together.`;
+      plot.canvas.setAttribute("aria-label", `${space.index.length} examples by ${space.across} and ${space.up}. Arrow keys move between dots, Space selects, Escape clears; plus, minus and 0 zoom, Shift with arrows moves the plot.`);
+    }
+
+    function put() {
+      plot.places(space.x, space.y);
+      plot.colour(colours.painter(colouring));
+      plot.select(chosen);
+      choices();
+      legend();
+      imagesAsDots();
     }
 
     const again = parts.newest(async () => {
-      remember();
-      frame.classList.add("waiting");
-      const waiting = el("span", { class: "soft busy", role: "status" }, "Computing …"); // t-SNE takes seconds
-      controls.append(waiting);
+      const before = space.index.length;
+      names[0].textContent = by === "tsne" ? "Computing t-SNE …" : "Computing …";
+      names[1].textContent = "";
+      plot.element.classList.add("waiting");
       try {
         await load();
       } finally {
-        frame.classList.remove("waiting");
-        waiting.remove();
+        plot.element.classList.remove("waiting");
       }
       if (!alive()) return;
-      choices();
-      lay();
-      legend();
-      point(current);
+      if (space.index.length !== before) chosen.clear();
+      put();
+      loadSheet();
+      changed();
+      plot.show(Math.max(0, plot.current));
       untwine.settle();
     }, alive);
 
     await load();
-    choices();
-    legend();
-    describe([]);
-    if (summary.tile.length) api.picture(api.of(run, "sheet.png")).then((loaded) => { sheet = loaded; if (alive() && current >= 0) point(current); },
-      (error) => alive() && untwine.problem(error));
-    root.append(parts.section("Codes in two dimensions", `Each dot is the code of one of ${space.index.length.toLocaleString("en")} examples. Similar codes are close together.`,
-      controls,
+    unpack();
+    put();
+    describe([...chosen]);
+    loadSheet();
+    root.append(el("section", {}, el("h2", {}, "Codes in two dimensions"), intro, controls,
       el("div", { class: "scatter" },
-        el("div", { class: "card" }, names[0], frame, names[1], key),
-        el("div", { class: "card beside" }, el("figure", {}, preview), words, panel))));
+        el("div", { class: "card" }, names[0], plot.element, names[1], key),
+        el("div", { class: `card beside${isTable ? " stacked" : ""}` }, el("figure", {}, isTable ? preview.element : preview), words, panel))));
     root.addEventListener("shown", () => {
-      lay();
-      point(0);
+      plot.resize();
+      const view = (state.get("view") || "").split(",").map(Number);
+      if (view.length === 3 && view.every(Number.isFinite)) plot.look(view[0], view.slice(1));
+      plot.show(chosen.size ? [...chosen][0] : 0);
     });
-    const resize = parts.later(() => (alive() ? lay() : window.removeEventListener("resize", resize)));
+    const resize = parts.later(() => (alive() ? plot.resize() : window.removeEventListener("resize", resize)));
     window.addEventListener("resize", resize);
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const repaint = () => (alive() ? [plot.colour(colours.painter(colouring)), legend()] : dark.removeEventListener("change", repaint));
+    dark.addEventListener("change", repaint);
   },
 };
