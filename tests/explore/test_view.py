@@ -261,10 +261,12 @@ def test_measured_examples_are_kept_on_disk(photos, monkeypatch):
     assert ordered(again, "unlikely", 9) == ordered(photos, "unlikely", 9)
 
 
-def test_few_examples_of_large_data_are_measured_unless_all_are_asked_for(looks, monkeypatch):
+def test_few_examples_of_large_data_are_measured_unless_all_are_asked_for(
+    looks, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("UNTWINE_DATA", str(tmp_path))  # nothing is kept there yet
     monkeypatch.setattr(measuring, "N_AT_ONCE", 150)
     look = RunView(looks("points").trained, name="large", examples=70)
-    look.trained.record["weights"] += "-large"  # not those kept on disk
     look.measures.wait()
     progress = look.progress()
     assert (progress.done, progress.target, progress.total) == (150, 150, 400)
