@@ -1,9 +1,8 @@
 """A real server and a real browser for the explorer's tests."""
 
 import shutil
-from urllib.parse import urlsplit
-
 import threading
+from urllib.parse import urlsplit
 
 import pytest
 

@@ -110,7 +110,6 @@ def write_report(
         title=" + ".join(models[part.name].title for part in trained.spec.model),
         data=data_label(trained.spec),
         other_data="" if trained.has_own_data else strip_folders(str(data)),
-        unit="pixel" if is_image else "number",
         spec=trained.spec,
         parameters=spec_rows(spec),
         command=train_command(spec),
@@ -149,6 +148,18 @@ def score_run(
         else score_metrics(representation, metrics, Settings({}))
     )
     return representation, scores
+
+
+def shown_examples(trained: TrainedRun) -> dict[str, Any]:
+    """What the page shows of examples: pictures of images, and errors per column of vectors."""
+    is_image = len(trained.data.shape) == 3
+    return {
+        "unit": "pixel" if is_image else "number",
+        "column_errors": [] if is_image else column_errors(trained),
+        "reconstructions": reconstructions(trained) if is_image else None,
+        "reconstructed": example_names(trained) if is_image else "",
+        "samples": samples(trained) if is_image else None,
+    }
 
 
 def _film_changes(trained: TrainedRun, profiles: Sequence[LatentProfile]) -> NDArray[np.float64]:
