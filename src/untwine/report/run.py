@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -114,14 +115,12 @@ def write_report(
         names = factors.names
     parts = code_layout(trained.model).parts
     latents = describe_latents(summarise_latents(statistics), parts, shares, names)
-    is_image = len(trained.data.shape) == 3
     spec = without_folders(trained.spec)  # the page is made to be shared
     html = render(
         "report.html",
         title=" + ".join(models[part.name].title for part in trained.spec.model),
         data=data_label(trained.spec),
         other_data="" if trained.has_own_data else strip_folders(str(data)),
-        unit="pixel" if is_image else "number",
         spec=trained.spec,
         parameters=spec_rows(spec),
         command=train_command(spec),
@@ -131,16 +130,13 @@ def write_report(
         n_examples=len(representation.index),
         scores=score_rows(scores),
         latents=latent_rows(trained, latents),
-        column_errors=[] if is_image else column_errors(trained),
         n_sample=len(statistics.codes),
         information=[
             (one.number, shares[one.number].tolist()) for one in shown_latents(latents) if names
         ],
         factors=names,
         n_inactive=len(latents) - len(shown_latents(latents)),
-        reconstructions=reconstructions(trained) if is_image else None,
-        reconstructed=example_names(trained) if is_image else "",
-        samples=samples(trained) if is_image else None,
+        **shown_examples(trained),
         curves=loss_curves(trained),
         held_out=trained.validation is not None,
         best_step=trained.history.best_step() if trained.spec.training.patience else None,
@@ -165,6 +161,18 @@ def score_run(
         else score_metrics(representation, metrics, Settings({}))
     )
     return representation, scores
+
+
+def shown_examples(trained: TrainedRun) -> dict[str, Any]:
+    """What the page shows of examples: pictures of images, and errors per column of vectors."""
+    is_image = len(trained.data.shape) == 3
+    return {
+        "unit": "pixel" if is_image else "number",
+        "column_errors": [] if is_image else column_errors(trained),
+        "reconstructions": reconstructions(trained) if is_image else None,
+        "reconstructed": example_names(trained) if is_image else "",
+        "samples": samples(trained) if is_image else None,
+    }
 
 
 def score_rows(scores: Scores) -> list[ScoreRow]:
