@@ -55,6 +55,10 @@ def main(arguments: Sequence[str]) -> None:
         take_screenshot(browser, f"{address}#/latents/{colourful}", "phone", **dark)
         with serve_in_thread(gallery_app([study])) as address:
             take_screenshot(browser, f"{address}#/study/", "study")
+            others = [path.name for path in sorted(Path(study, "runs").iterdir())]
+            take_screenshot(
+                browser, f"{address}#/curves/{others[0]}?with={','.join(others[1:5])}", "curves"
+            )
         browser.close()
 
 

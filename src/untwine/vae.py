@@ -21,6 +21,7 @@ from untwine.data.conversion import as_dataset, example_chunks
 from untwine.data.opening import open_as
 from untwine.distributions import Mixture
 from untwine.errors import (
+    DataError,
     IncompatibleError,
     MissingLibraryError,
     ParameterError,
@@ -171,7 +172,13 @@ class VAE(Autoencoder):
     def decode(self, w: Any) -> Any:
         """(B, *shape) expected images of representations (B, D'); an array gives an array."""
         if not isinstance(w, Tensor):
-            return self.decode(torch.as_tensor(np.asarray(w, np.float32))).cpu().numpy()
+            codes = torch.as_tensor(np.asarray(w, np.float32))
+            if codes.dim() != 2 or codes.shape[1] != self.mapping.out_features:
+                raise DataError(
+                    f"codes of this model have shape (B, {self.mapping.out_features}), "
+                    f"not {tuple(codes.shape)}"
+                )
+            return self.decode(codes).cpu().numpy()
         with eval_mode(self):
             return self.likelihood.observe(self.decoder(w.to(next(self.parameters())))).mean
 

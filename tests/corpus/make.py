@@ -163,6 +163,7 @@ CASES = {
         "text.csv": b"model_name,dataset,model_random_seed,vae_beta\nbeta_vae,d,0,x\n",
         "name.csv": b"model_name,dataset,model_random_seed,vae_beta\n,d,0,1\n",
         "wide.csv": b"," * 20_000,
+        "longer-rows.csv": b"model,setting\n" + b"," * 3000 + b"\n",
         "cut.csv.gz": gzip.compress(TABLE.encode(), mtime=0)[:-9],
     },
     **CONTAINERS["CASES"],

@@ -186,6 +186,14 @@ def test_new_tables_are_read_as_the_models_own_was(file, tmp_path, capsys):
         assert np.allclose(untwine.codes(trained.model, data)["z0"], expected["z0"][5], atol=1e-5)
     assert np.allclose(trained.model.encode(one)[0, 0], expected["z0"][5], atol=1e-5)
     assert "constant" not in capsys.readouterr().err
+    FRAME.assign(age=np.nan).to_csv(tmp_path / "empty.csv", index=False)
+    with pytest.raises(DataError, match="row 1, column 'age' is empty"):
+        untwine.codes(trained.model, str(tmp_path / "empty.csv"))
+    with pytest.raises(DataError, match="examples must be numbers"):
+        trained.model.encode(np.array([["a", "b", "c"]]))
+    for codes in (np.zeros((2, 9)), np.zeros(2)):
+        with pytest.raises(DataError, match="codes of this model have shape"):
+            trained.model.decode(codes)
     FRAME.drop(columns="age").to_csv(tmp_path / "other.csv", index=False)
     with pytest.raises(DataError, match="'age' missing"):
         len(untwine.open_run(trained.path, data=str(tmp_path / "other.csv")).data)

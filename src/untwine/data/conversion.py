@@ -125,6 +125,8 @@ def _convert(
 def _from_array(x: Any, shape: Shape | None, bounded: bool, like: Columns | None = None) -> Dataset:
     tensor = isinstance(x, Tensor)
     array = x.detach().cpu().numpy() if tensor else np.asanyarray(x)
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"examples must be numbers, not {array.dtype}")
     if not tensor and like is not None and array.shape[1:] == (len(like.names),):
         return table_dataset(Table(like.names, np.asarray(array, np.float64)), like=like)
     arrange = arrangement(array.shape[1:], shape, first=tensor)

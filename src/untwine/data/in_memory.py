@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset, Factors, Pixels, Vectors
-from untwine.data.incoming.arrays import open_arrays
 from untwine.errors import DamagedFile, DataError
 from untwine.registry import Choice
 from untwine.tools.files import write_atomically
@@ -131,6 +130,8 @@ def _to_bytes(images: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 def read_stored(path: Path) -> Dataset:
     """The dataset in a file that `store` wrote."""
+    from untwine.data.incoming.arrays import open_arrays  # which few runs need
+
     with open_arrays(path) as arrays:
         if not {"examples", "facts"} <= set(arrays.names):
             raise DataError(f"{path} was not written by untwine; it has no examples and facts")

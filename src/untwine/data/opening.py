@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,10 +142,9 @@ def _load_unlabelled(entry: Entry, params: dict[str, Value]) -> Dataset:
     try:
         return load_dataset(datasets.choose(entry.name, **params))
     except DataError as error:
-        if params.get("factors"):
-            with suppress(DataError):
-                return load_dataset(datasets.choose(entry.name, **{**params, "factors": ""}))
-        raise error
+        if not params.get("factors") or "no column named" not in str(error):
+            raise
+        return load_dataset(datasets.choose(entry.name, **{**params, "factors": ""}))
 
 
 def open_as(expression: str, place: str, shape: Sequence[int] = ()) -> Dataset:

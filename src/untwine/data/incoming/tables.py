@@ -6,6 +6,7 @@ import io
 import math
 import re
 import struct
+import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,8 +53,9 @@ def read_csv(path: Path) -> pd.DataFrame:
     if not first.strip() or first.count(b",") >= MAX_MIXED_COLUMNS:
         raise DataError(f"{path} must begin with the names of 1 to {MAX_MIXED_COLUMNS:,} columns")
     quote = "'" if SINGLE_QUOTED.search(content[:4096]) else '"'
-    with refuse_unreadable(f"{path} is not a CSV file"):
-        return pd.read_csv(io.BytesIO(content), quotechar=quote, low_memory=False)
+    with refuse_unreadable(f"{path} is not a CSV file"), warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+        return pd.read_csv(io.BytesIO(content), quotechar=quote, low_memory=False, index_col=False)
 
 
 def read_numbers(path: Path) -> NDArray[np.float64]:
