@@ -17,3 +17,5 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _CONFIG = tempfile.TemporaryDirectory(prefix="untwine-config-")
 os.environ["UNTWINE_CONFIG"] = _CONFIG.name
+
+collect_ignore = ["tests/corpus"]  # files for tests and the fuzzer, with imports of their own

@@ -96,8 +96,9 @@ def travel(place: Path, photos: Path, new: Path) -> list[str]:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
-        if sys.argv[1:]:
-            shutil.copytree(sys.argv[1], here / "photos")
+        folders = [word for word in sys.argv[1:] if word != "--quick"]  # it is quick anyway
+        if folders:
+            shutil.copytree(folders[0], here / "photos")
             (here / "new").mkdir()
             for photo in sorted(path for path in (here / "photos").rglob("*.*"))[:N_NEW]:
                 shutil.move(photo, here / "new")

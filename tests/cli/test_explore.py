@@ -92,10 +92,10 @@ class Idle:
 
 
 def test_a_copy_is_written_and_told(explored, tmp_path, monkeypatch):
-    from untwine.explore import export
+    from untwine.explore import recording
 
     monkeypatch.setattr(
-        export, "picture_addresses", lambda copy, base: [f"{base}/image.png?index=0"]
+        recording, "picture_addresses", lambda copy, base: [f"{base}/image.png?index=0"]
     )
     result = command(explored[1]["plain"], "--export", tmp_path / "shown", "-q")
     assert result.exit_code == 0, result.output
@@ -152,15 +152,10 @@ def test_the_browser_is_opened_only_from_a_terminal_with_a_token_that_works_once
 
 def test_what_cannot_be_warmed_up_does_not_stop_the_server():
     class Broken:
-        def lines(self):
+        def overview(self):
             raise DataError("its files are not here")
 
-    class Empty:
-        def lines(self):
-            return []
-
     serving.warm_up(Broken())
-    serving.warm_up(Empty())
 
 
 @pytest.mark.parametrize(

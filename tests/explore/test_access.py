@@ -259,7 +259,7 @@ def test_uploads_at_once_are_decoded_two_at_a_time(address, explored, monkeypatc
 
     running, most = [], []
 
-    def decode(self, content):
+    def decode(self, content, levels=()):
         running.append(None)
         most.append(len(running))
         time.sleep(0.05)

@@ -72,7 +72,7 @@ def test_a_picture_is_encoded_with_the_label_that_is_named(view):
 
 
 def test_every_view_works(view):
-    assert len(view.reconstructions(5, "worst", 0)) == 5
+    assert len(view.reconstructions(5, "worst", 0).examples) == 5
     assert len(view.space("pca", 0, 1).index) == len(view.index)
     view.between(int(view.index[0]), int(view.index[1]), 4)
     assert len(view.factors().matrix) == 3

@@ -10,7 +10,7 @@ import pytest
 import untwine
 from untwine.data.files import cached_arrays
 from untwine.errors import UntwineError
-from untwine.explore import export
+from untwine.explore import export, recording
 from untwine.explore.gallery import Gallery
 from untwine.runs.directory import is_finished, open_run, read_scores, score_values
 from untwine.scoring.scores import evaluate_run
@@ -142,7 +142,7 @@ def test_an_exported_copy_is_the_old_or_the_new_one(
 ):
     gallery, index = Gallery.find([str(trained)], tmp_path), [0]
     monkeypatch.setattr(
-        export, "picture_addresses", lambda copy, base: [f"{base}/image.png?index={index[0]}"]
+        recording, "picture_addresses", lambda copy, base: [f"{base}/image.png?index={index[0]}"]
     )
 
     def prepare(name):

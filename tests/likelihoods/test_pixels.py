@@ -21,6 +21,7 @@ def make(data, name="beta-vae", **settings):
 
 
 def terms_of(model, x):
+    model = model.given_in_turn(len(x))
     with seeded(1):
         return model.train().objective(model.trace(Batch(x, torch.arange(len(x)) // 2)))
 

@@ -149,7 +149,7 @@ def test_vectors_without_names_have_numbered_columns(tmp_path):
 
 def describe(nats, shares, names):
     return [
-        LatentDescription(d, "z", value, True, "", 0.0) for d, value in enumerate(nats)
+        LatentDescription(d, "z", value, True, "", 0.0, 1.0) for d, value in enumerate(nats)
     ], np.array(shares).reshape(len(nats), len(names))
 
 

@@ -79,7 +79,7 @@ def _time_left(seconds: float, done: int, rest: int) -> str:
     """`3 min left`, once something is done and something is left.
 
     >>> _time_left(10.0, 5, 50), _time_left(10.0, 0, 50), _time_left(10.0, 5, 0)
-    ('100 s left', '', '')
+    ('2 min left', '', '')
     """
     return f"{format_duration(seconds / done * rest)} left" if done > 0 and rest > 0 else ""
 
