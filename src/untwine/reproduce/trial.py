@@ -158,7 +158,8 @@ def read_records(paper: Paper, scale: str, folder: Path) -> dict[str, Record]:
         runs = tuple(replace(run, seed=seed) for run in settings for seed in facts["seeds"])
         study = Study(f"{paper.name}-{name}-{scale}", runs, tuple(facts["metrics"]))
         table = pd.read_csv(file.with_suffix(".csv"), dtype={"value": str}, keep_default_na=True)
-        records[name] = Record(table.fillna({"value": ""}), study, facts)
+        table = table.fillna({"value": ""}).copy()  # in one piece: there may be many columns
+        records[name] = Record(table, study, facts)
     return records
 
 
