@@ -243,7 +243,7 @@ def test_images_are_sorted_enlarged_and_lead_to_the_latents(visit, live, explore
     page.get_by_role("button", name=re.compile("Enlarge")).first.click()
     large = page.get_by_role("dialog")
     expect(large.locator("img").first).to_be_visible()
-    assert large.locator("img").first.bounding_box()["width"] > 150  # of 32 pixels
+    assert large.locator("img").first.bounding_box()["width"] > 150
     before = large.locator("figcaption").first.inner_text()
     page.keyboard.press("ArrowRight")
     assert large.locator("figcaption").first.inner_text() != before
