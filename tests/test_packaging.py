@@ -30,6 +30,7 @@ def test_the_demo_installs_no_tools_for_tests_and_says_what_to_open():
         target: subprocess.run(
             ["make", "--dry-run", "VENV=.nowhere", target],
             cwd=ROOT,
+            env={name: value for name, value in os.environ.items() if "MAKE" not in name},
             capture_output=True,
             text=True,
             check=True,
