@@ -1,13 +1,14 @@
 """Training beside busy neighbours, as ratios to one thread.
 
-python benchmarks/busy.py [--rounds 10] [--neighbours 0 1 4] [--cases conv64 ...]
+python benchmarks/busy.py [--rounds 10 4] [--neighbours 0 1 4] [--cases conv64 ...]
 
 untwine   as the command trains: its spin count, threads from the specification, sleeping when busy
 spinning  all threads with the defaults of torch: every waiting thread spins
 one       one thread
 
 A neighbour is a process that computes without end. Without neighbours rates are images per second;
-beside them images per CPU second of the training itself, which says what is wasted.
+beside them images per CPU second of the training itself, which says what is wasted. Medians of ten
+turns without neighbours, of four beside them.
 """
 
 import argparse
@@ -114,13 +115,13 @@ def measure(cases, count, rounds):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, nargs=2, default=[10, 4], help="quiet, and busy")
     parser.add_argument("--neighbours", type=int, nargs="+", default=[0, 1, 4])
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
     options = parser.parse_args()
     section("On a busy machine", *(__doc__ or "").split("\n\n")[2:])
     for count in options.neighbours:
-        measure(options.cases, count, options.rounds)
+        measure(options.cases, count, options.rounds[count > 0])
 
 
 if __name__ == "__main__":
