@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save
 
 import untwine
 from untwine.errors import RunError
-from untwine.runs.describe import describe_runs
+from untwine.runs.describe import describe_runs, read_specs
 from untwine.runs.directory import read_done, read_scores, score_values
 from untwine.runs.states import list_states, save_state
 from untwine.runs.training import run
@@ -82,7 +82,7 @@ def test_a_change_of_any_file_is_named_or_has_no_effect(path, name):
         except RunError as error:
             named += 1
             assert name.partition(".")[0] in str(error)
-        assert len(describe_runs(path.parent)) == 1
+        assert len(describe_runs(read_specs(path.parent))) == 1
         assert any(finding.is_damaged for finding in check_files(path))
     assert named == 21
 
@@ -104,7 +104,7 @@ def test_what_is_no_regular_file_is_named_at_once(path, name, kind, tmp_path):
         return
     with pytest.raises(RunError):
         observe(path)
-    describe_runs(path.parent)
+    describe_runs(read_specs(path.parent))
 
 
 def reseal_weights(path, content):
@@ -119,7 +119,7 @@ def test_scores_and_codes_of_other_weights_are_not_shown(path, capsys):
     reseal_weights(path, save({name: value + 0.1 for name, value in tensors.items()}))
     with pytest.raises(RunError, match="scores of other weights; evaluate the run again"):
         read_scores(path)
-    assert "unreadable" in describe_runs(path.parent)[0][6] and not has_codes(path)
+    assert "unreadable" in describe_runs(read_specs(path.parent))[0][6] and not has_codes(path)
     evaluate_run(path, ["mig", "reconstruction"], n_examples=50)
     assert "other weights" in capsys.readouterr().err
     assert score_values(path).keys() == before.keys() and score_values(path) != before

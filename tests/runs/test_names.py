@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import untwine
 from untwine.cli.main import app
 from untwine.errors import ParameterError, RunError, RunLocked
-from untwine.runs.describe import describe_runs
+from untwine.runs.describe import describe_runs, read_specs
 from untwine.runs.directory import list_runs, read_spec
 from untwine.runs.finding import find_run
 from untwine.runs.names import directory_name, place_run, run_name
@@ -86,7 +86,7 @@ def test_a_whole_name_comes_before_the_beginning_of_another(photos, tmp_path):
 def test_the_list_is_short_and_without_paths(photos, tmp_path):
     path = train(photos, tmp_path / "runs", name="first", size=4)
     untwine.evaluate_run(path, ["elbo", "reconstruction", "active-units"], n_examples=8)
-    (row,) = describe_runs(tmp_path / "runs")
+    (row,) = describe_runs(read_specs(tmp_path / "runs"))
     assert row[0].startswith("first-vae-my-photos-")
     assert row[1:6] == ["vae", "my photos(size=4)", "0", "2", "finished"]
     assert "elbo" in row[6] and str(photos) not in "".join(row) and "digest" not in "".join(row)

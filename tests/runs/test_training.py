@@ -14,7 +14,7 @@ import torch
 
 import untwine
 from untwine.errors import RunError
-from untwine.runs.describe import describe_runs
+from untwine.runs.describe import describe_runs, read_specs
 from untwine.runs.directory import is_finished, read_scores, score_values
 from untwine.runs.finding import find_run
 from untwine.runs.states import latest_state, list_states, save_state
@@ -256,7 +256,7 @@ def test_the_list_of_runs_tells_their_state_and_survives_a_broken_one(tmp_path, 
     path = finished
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.json").write_text("{")
-    rows = {row[0]: row for row in describe_runs(tmp_path)}
+    rows = {row[0]: row for row in describe_runs(read_specs(tmp_path))}
     assert rows[path.name][5] == "finished" and "mig" in rows[path.name][6]
     assert rows["broken"][5].startswith("unreadable")
 
@@ -313,7 +313,7 @@ def test_a_damaged_file_is_told_in_a_sentence_and_spoils_nothing_else(finished, 
     (finished / file).write_text(content)
     with pytest.raises(RunError):
         untwine.open_run(finished)
-    assert len(describe_runs(finished.parent)) == 1
+    assert len(describe_runs(read_specs(finished.parent))) == 1
 
 
 @pytest.mark.parametrize("content", ["[", "[]", '{"mig": 3}'])
@@ -322,7 +322,7 @@ def test_damaged_scores_are_told_and_computed_again(finished, content, capsys):
     (finished / "scores.json").write_text(content)
     with pytest.raises(RunError, match="is damaged"):
         score_values(finished)
-    assert "unreadable" in describe_runs(finished.parent)[0][6]
+    assert "unreadable" in describe_runs(read_specs(finished.parent))[0][6]
     evaluate_run(finished, metrics, n_examples=50)
     assert "scores.json is damaged" in capsys.readouterr().err
     assert score_values(finished) == before
@@ -335,7 +335,7 @@ def test_stray_files_do_not_disturb(tmp_path):
     (path / "states" / "0abc.safetensors").write_text("")
     (path / ".owner").write_text("")
     assert is_running(path)  # an owner that is just being written
-    assert describe_runs(tmp_path)[0][5] == "running at 50 %"
+    assert describe_runs(read_specs(tmp_path))[0][5] == "running at 50 %"
 
 
 def test_scores_with_other_settings_replace_only_their_own_metric(finished):

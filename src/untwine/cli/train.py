@@ -156,14 +156,14 @@ def _announce(asked: "Run", spec: "Run", path: Path, name: str, *, chosen: bool)
 
 def runs(out: Runs = Path("runs")) -> None:
     """List runs with their state and scores."""
-    from untwine.runs.describe import describe_runs, unmarked_runs
+    from untwine.runs.describe import describe_runs, read_specs, unmarked_runs
 
-    rows = describe_runs(out)
-    if not rows:
+    specs = read_specs(out)
+    if not specs:
         say(f"no runs in {out}; make one with: untwine train vae sprites")
         return
-    show_table(["run", "model", "data", "seed", "steps", "state", "scores"], rows)
-    if foreign := unmarked_runs(out):
+    show_table(["run", "model", "data", "seed", "steps", "state", "scores"], describe_runs(specs))
+    if foreign := unmarked_runs(specs):
         say(
             f"{len(foreign)} of them name files and are not marked as yours, so these are not "
             f"opened; if they are yours: untwine trust {foreign[0] if len(foreign) == 1 else out}"

@@ -95,24 +95,35 @@ def _digest_of(spec: Run) -> dict[str, Value]:
     return {key: value for key, value in spec.data.params.items() if key == "digest"}
 
 
-def unmarked_runs(out: str | Path) -> list[Path]:
-    """The runs below `out` that name files and are not marked as one's own."""
-    runs: list[Path] = []
+def read_specs(out: str | Path) -> dict[Path, Run | Exception]:
+    """The specification of each run below `out`, or why it cannot be read; oldest first."""
+    specs: dict[Path, Run | Exception] = {}
     for path in list_runs(out):
-        with suppress(UntwineError, OSError):
-            if any(named_files(read_spec(path).data)) and not is_mine(path / "run.json"):
-                runs.append(path)
-    return runs
+        try:
+            specs[path] = read_spec(path)
+        except (UntwineError, OSError) as error:
+            specs[path] = error
+    return specs
 
 
-def describe_runs(out: str | Path) -> list[list[str]]:
-    """A row per run below `out`: name, model, data, seed, steps, state, scores."""
-    return [_describe(path) for path in list_runs(out)]
+def unmarked_runs(specs: Mapping[Path, Run | Exception]) -> list[Path]:
+    """Those of `read_specs` that name files and are not marked as one's own."""
+    return [
+        path
+        for path, spec in specs.items()
+        if isinstance(spec, Run) and any(named_files(spec.data)) and not is_mine(path / "run.json")
+    ]
 
 
-def _describe(path: Path) -> list[str]:
+def describe_runs(specs: Mapping[Path, Run | Exception]) -> list[list[str]]:
+    """A row for each of `read_specs`: name, model, data, seed, steps, state, scores."""
+    return [_describe(path, spec) for path, spec in specs.items()]
+
+
+def _describe(path: Path, spec: Run | Exception) -> list[str]:
     try:
-        spec = read_spec(path)
+        if isinstance(spec, Exception):
+            raise spec
         return [
             path.name,
             model_text(spec),
