@@ -79,6 +79,51 @@ def test_every_view_works(view):
     view.require_usable()
 
 
+def test_a_path_between_two_labels_shows_no_other_label(view):
+    data, model = view.trained.data, view.trained.model
+    levels = data.factors.levels_at(view.index)[:, 0]
+    first, last = (int(view.index[np.flatnonzero(levels == level)[0]]) for level in (1, 8))
+    codes = np.linspace(view.code(first)[:3], view.code(last)[:3], 5).astype(np.float32)
+    images = model.given(digit=[1, 1, 8, 8, 8]).decode_latents(torch.from_numpy(codes))
+    assert view.between(first, last, 5) == picture(images)
+
+
+@pytest.fixture(scope="module")
+def batched(tmp_path_factory):
+    """A run whose codes depend on labels and on the rest of the batch."""
+    run = untwine.train_run(
+        *("ug-vae+conditional", "digits(size=16,split=test)", tmp_path_factory.mktemp("batched")),
+        **{"on": "digit", "network": "mlp(width=16)", "latent": 3, "steps": 30, "batch": 8},
+        **{"shared": 2, "clusters": 2, "units": 8, "lr": 1e-3, "quiet": True},
+    )
+    return RunView(run, name="batched", examples=20)
+
+
+def test_the_rest_of_a_batch_keeps_its_own_labels(batched):
+    data, model = batched.trained.data, batched.trained.model
+    outside = next(k for k in range(len(data)) if k not in batched.row_of)
+    rows = [outside, *batched.index[:7].tolist()]
+    levels = data.factors.levels_at(np.array(rows))[:, 0]
+    expected = model.given(digit=levels).posterior_mean(data.take(rows))[0]
+    assert np.allclose(batched.code(outside)[:-1], expected, atol=1e-6)
+    content = io.BytesIO()
+    Image.fromarray((data.take([outside])[0, 0] * 255).byte().numpy()).save(content, "png")
+    code = batched.start_from_upload(content.getvalue(), [int(levels[0])]).code
+    assert np.allclose(code[:-1], expected, atol=1e-5) and code[-1] == levels[0]
+    other = batched.start_from_upload(content.getvalue(), [(int(levels[0]) + 1) % 10]).code
+    assert not np.allclose(other[:-1], code[:-1], atol=1e-4)
+
+
+def test_every_view_of_labels_in_batches_works(batched):
+    assert len(batched.reconstructions(5, "worst", 0).examples) == 5
+    assert batched.decode(batched.start_from_prior(3).code)
+    batched.between(int(batched.index[0]), int(batched.index[1]), 4)
+    assert batched.groups(0, 0, 2, 2) and len(batched.clusters()) == 2
+    batched.require_usable()
+    table = untwine.codes(batched.trained.model, batched.trained.data)
+    assert len(table) == len(batched.trained.data) and "log_likelihood" not in table
+
+
 def test_the_menu_on_the_page_sets_the_label(view, serving):
     playwright = pytest.importorskip("playwright.sync_api")
     chromium = shutil.which("chromium") or pytest.skip("Chromium is not installed")

@@ -51,22 +51,29 @@ class SharedModel:
         """(N, D + F) codes of examples with their labels; codes alone where there are no labels."""
         if not self.labels or self.data is None:
             return codes
-        levels = levels_of(self.labels, self.data, np.asarray(index))
-        return np.concatenate([codes, levels.astype(codes.dtype)], 1)
+        return np.concatenate([codes, self.levels(index).astype(codes.dtype)], 1)
+
+    def levels(self, index: Sequence[int] | Index) -> Index:
+        """(N, F) the levels of the labels of examples."""
+        assert self.data, "labels are those of examples"
+        return levels_of(self.labels, self.data, np.asarray(index))
 
     def encode(
-        self, x: Tensor, companions: Callable[[int], Tensor], levels: Sequence[int] = ()
+        self, x: Tensor, companions: Callable[[int], Index], levels: Sequence[int] = ()
     ) -> Floats:
         """(D + F,) the code of one example (*shape) with these levels of its labels.
 
         Where a batch is one group, the example is encoded in a batch of the run's batch size,
-        filled with examples from `companions(n)`.
+        filled with the examples at the positions `companions(n)`, each with its own labels.
         """
-        batch, model = x[None], self.model
-        if self.labels:
-            model = model.given(dict(zip(self.labels, levels, strict=True)))
+        batch, rows = x[None], np.array([levels], np.int64)
         if self.layout.whole_batch and self.batch > 1:
-            batch = torch.cat([batch, companions(self.batch - 1)])
+            others = companions(self.batch - 1)
+            batch = torch.cat([batch, self.take(others)])
+            rows = np.concatenate([rows, self.levels(others)]) if self.labels else rows
+        model = self.model
+        if self.labels:
+            model = model.given(dict(zip(self.labels, rows.T, strict=True)))
         with TORCH_LOCK:
             code = model.posterior_mean(batch)[0].numpy()
         return np.concatenate([code, np.array(levels, code.dtype)])

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from untwine.data.dataset import Dataset, Factors
 from untwine.errors import DataError, IncompatibleError, ParameterError, RunError, UntwineError
 from untwine.explore.constants import MAX_CODE_VALUE
 from untwine.explore.memo import Memo
-from untwine.explore.model import TORCH_LOCK, SharedModel
+from untwine.explore.model import TORCH_LOCK, Index, SharedModel
 from untwine.explore.plane import DOT_SIDE, Plane
 from untwine.latents import (
     MAX_PIXELS,
@@ -98,9 +97,10 @@ class RunSample:
         x = self.shared_model.take([index])[0]
         return self.shared_model.encode(x, self._companions, levels)
 
-    def _companions(self, count: int) -> Tensor:
+    def _companions(self, count: int) -> Index:
+        """Positions of examples that stand for the rest of a batch."""
         self.require_examples()
-        return self.shared_model.take(np.resize(self.index, count))
+        return np.resize(self.index, count)
 
     def statistics(self) -> LatentStatistics:
         """The codes, nats and clusters of the sample."""

@@ -168,10 +168,16 @@ class RunView(RunPoints):
         return self.decode_rows(self._path_codes(start, end, steps))[0]
 
     def _path_codes(self, start: int, end: int, steps: int) -> NDArray[np.floating]:
-        """(1, S, D) codes on the line between those of two examples."""
+        """(1, S, D) codes on the line between those of two examples.
+
+        Labels have no line between them: they change in the middle.
+        """
         require(2 <= steps, f"a path between two examples needs at least 2 steps, not {steps}")
         ends = [self.code(self.check_index(index)) for index in (start, end)]
-        return np.linspace(ends[0], ends[1], steps)[None]
+        codes, latents = np.linspace(ends[0], ends[1], steps), len(self.shared_model.layout.parts)
+        half = steps // 2
+        codes[:half, latents:], codes[half:, latents:] = ends[0][latents:], ends[1][latents:]
+        return codes[None]
 
     def groups(self, cluster: int, seed: int, rows: int, columns: int) -> bytes:
         """A grid: each row draws the shared latents anew, each column an example's own latents.
