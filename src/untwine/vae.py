@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from untwine.autoencoder import Autoencoder
-from untwine.data.conversion import as_dataset, example_chunks
+from untwine.data.conversion import CHUNK, as_dataset, example_chunks
 from untwine.data.opening import open_as
 from untwine.distributions import Mixture
 from untwine.errors import (
@@ -170,7 +170,10 @@ class VAE(Autoencoder):
 
     @torch.no_grad()
     def decode(self, w: Any) -> Any:
-        """(B, *shape) expected images of representations (B, D'); an array gives an array."""
+        """(B, *shape) expected images of representations (B, D'); an array gives an array.
+
+        An array of any length is decoded in chunks, a tensor at once.
+        """
         if not isinstance(w, Tensor):
             codes = torch.as_tensor(np.asarray(w, np.float32))
             if codes.dim() != 2 or codes.shape[1] != self.mapping.out_features:
@@ -178,7 +181,9 @@ class VAE(Autoencoder):
                     f"codes of this model have shape (B, {self.mapping.out_features}), "
                     f"not {tuple(codes.shape)}"
                 )
-            return self.decode(codes).cpu().numpy()
+            if isinstance(self.decoder, Given) and len(self.decoder.levels) > 1:
+                return self.decode(codes).cpu().numpy()  # as it has the labels of all at once
+            return torch.cat([self.decode(chunk).cpu() for chunk in codes.split(CHUNK)]).numpy()
         with eval_mode(self):
             return self.likelihood.observe(self.decoder(w.to(next(self.parameters())))).mean
 

@@ -1,5 +1,6 @@
 """The whole way of a model: photos, run, codes, outliers, model folder, without the photos."""
 
+import json
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ import untwine
 from untwine.cli.main import app
 from untwine.data import opening
 from untwine.errors import DataError, RunError
-from untwine.scoring.outputs import write_examples
+from untwine.scoring.outputs import write_codes, write_examples
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +106,84 @@ def test_codes_are_those_that_are_scored():
     rows = table.iloc[representation.index]
     assert np.allclose(rows[columns], representation.codes, atol=1e-6)
     assert (rows["factor 1"].to_numpy()[:, None] == representation.factors).all()
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    """A model and 240 examples with an ordered factor and one of named classes without an order."""
+    rng = np.random.default_rng(0)
+    levels = np.stack([np.arange(240) % 3, np.arange(240) // 3 % 4], 1)
+    images = rng.random((240, 4, 4)) * 0.2 + 0.2 * levels[:, :1, None] + 0.1 * levels[:, 1:, None]
+    data = untwine.from_arrays(
+        *(images, levels),
+        names=("kind", "error"),
+        unordered=("kind",),
+        level_names={"kind": ("pear", "-apple", "fig")},
+    )
+    model = untwine.build("vae", data, network="mlp", latent=3, **{"mlp.width": 16})
+    untwine.fit(model, data, steps=100, batch=16, lr=1e-2, quiet=True)
+    return model, data
+
+
+def test_levels_are_named_in_tables_and_numbered_in_arrays(labelled, tmp_path):
+    model, data = labelled
+    table = untwine.codes(model, data, draws=0)
+    assert table["kind"].tolist()[:4] == ["pear", "-apple", "fig", "pear"]
+    assert not table["kind"].cat.ordered and table["factor error"].tolist()[:4] == [0, 0, 0, 1]
+    assert table["error"].between(0, 0.5).all()  # not overwritten by the factor of that name
+    readers = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
+    readers[".tsv"] = lambda file: pd.read_csv(file, sep="\t")
+    for ending, read in readers.items():
+        write_codes(table, tmp_path / f"codes{ending}")
+        again = read(tmp_path / f"codes{ending}")
+        assert again["kind"].tolist()[:3] == ["pear", "'-apple", "fig"]  # no formula
+        assert again["factor error"].tolist() == table["factor error"].tolist()
+    write_codes(table, tmp_path / "codes.npz")
+    with np.load(tmp_path / "codes.npz") as arrays:
+        assert np.array_equal(arrays["factors"], data.factors.table)
+        assert arrays["factor_names"].tolist() == ["kind", "factor error"]
+        assert arrays["unordered"].tolist() == [0]
+
+
+def test_encoding_and_scoring_equals_evaluating(labelled, tmp_path):
+    model, data = labelled
+    names = ["mig", "sap", "modularity", "explicitness"]
+    scores = untwine.evaluate(model, data, names)
+    subject = untwine.Representation(model, data)
+    table = untwine.codes(model, data, draws=0)
+    write_codes(table.iloc[subject.index], tmp_path / "codes.npz")
+    write_codes(table.iloc[subject.test_index], tmp_path / "test.npz")
+    words = ["score", tmp_path / "codes.npz", "--test-codes", tmp_path / "test.npz", "--json"]
+    printed = json.loads(call(*words, "--metrics", ",".join(names), "-q"))
+    for name in names:
+        assert printed[name]["values"] == pytest.approx(scores[name].values, abs=1e-5)
+        assert printed[name]["references"] == scores[name].references
+
+
+def test_an_npz_whose_order_of_factors_makes_no_sense_is_refused(tmp_path):
+    arrays = {"codes": np.random.default_rng(0).random((20, 2)), "factors": np.arange(20)[:, None]}
+    for unordered in (np.array([1]), np.array([[0]]), np.array(["kind"]), np.array([-1])):
+        np.savez(tmp_path / "codes.npz", unordered=unordered, **arrays)
+        with pytest.raises(DataError, match=r"unordered in .* must hold positions of factors"):
+            call("score", tmp_path / "codes.npz")
+
+
+def test_the_last_batch_of_codes_is_as_large_as_the_others_where_it_counts():
+    data = untwine.from_arrays(np.random.default_rng(0).random((70, 4, 4)))
+    model = untwine.build("ug-vae", data, network="mlp", latent=2, shared=2, clusters=2, width=8)
+    table = untwine.codes(model, data)
+    assert list(table.columns) == ["example", "z0", "z1", "z2", "z3", "error"]
+    codes = table[["z0", "z1", "z2", "z3"]].to_numpy()
+    whole = [model.encode(data.take(range(64))), model.encode(data.take(range(6, 70)))[58:]]
+    assert np.allclose(codes, np.concatenate(whole), atol=1e-5)
+
+
+def test_codes_without_deviations_are_written_without_them(tmp_path):
+    data = untwine.from_arrays(np.random.default_rng(0).random((20, 4, 4)))
+    model = untwine.build("sylvester", data, network="mlp", latent=2, width=8)
+    write_codes(untwine.codes(model, data), tmp_path / "codes.npz")
+    with np.load(tmp_path / "codes.npz") as arrays:
+        assert "deviations" not in arrays and arrays["codes"].shape == (20, 2)
 
 
 def test_without_the_data_the_sentence_says_what_to_name(way, tmp_path):

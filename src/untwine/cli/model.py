@@ -37,7 +37,7 @@ LabelTexts = Annotated[
 MAX_IMAGES = 10_000  # decoded at once
 
 
-def given(model: "VAE", labels: list[str] | None) -> "VAE":
+def with_labels(model: "VAE", labels: list[str] | None) -> "VAE":
     """The model for examples with these labels, each written as NAME=LEVEL."""
     from untwine.errors import ParameterError
 
@@ -65,7 +65,8 @@ def encode(
     One row per example, in the order of the data: the file name or number, the code (z0, z1, ...),
     the posterior's deviations (sd0, ...), KL and log-likelihood in nats, the mean squared error of
     the reconstruction, and the levels of factors. New pictures are resized as the model's own were.
-    .csv, .tsv and .parquet hold all of it, .npz arrays, and .npy the codes alone.
+    .csv, .tsv and .parquet hold all of it, with the names of levels. .npz holds arrays, with levels
+    as numbers, for `untwine score`; .npy holds the codes alone.
 
     \b
     Examples:
@@ -79,7 +80,7 @@ def encode(
 
     check_ending(out)
     trained = open_trained(run, runs, data)
-    model = given(trained.model, label)
+    model = with_labels(trained.model, label)
     table = codes(model, trained.open_data(), draws=draws, seed=seed, quiet=quiet)
     write_codes(table, out)
     show_path(out)
@@ -110,7 +111,7 @@ def outliers(
     if out is not None:
         check_ending(out)
     trained = open_trained(run, runs, data)
-    model = given(trained.model, label)
+    model = with_labels(trained.model, label)
     table = find_outliers(model, trained.open_data(), draws=draws, seed=seed, quiet=quiet)
     columns = ["example", "log_likelihood", "kl", "error"]
     rows = table[columns].head(count).itertuples(index=False)
@@ -134,25 +135,24 @@ def decode(
       untwine decode beta-tcvae codes.npz --out pictures
     """
     import numpy as np
-    import torch
 
     from untwine.errors import DataError
     from untwine.runs.finding import open_trained
     from untwine.scoring.outputs import write_examples
     from untwine.scoring.rows import read_rows
 
-    model = given(open_trained(run, runs).model, label)
+    model = with_labels(open_trained(run, runs).model, label)
     with np.errstate(over="ignore"):
-        values = torch.from_numpy(np.array(read_rows(codes).codes, np.float32))
+        values = np.array(read_rows(codes).codes, np.float32)
     width = model.mapping.out_features
     if values.shape[1] != width:
         raise DataError(f"{codes} has {values.shape[1]} columns; codes of this model have {width}")
-    if not values.isfinite().all():
+    if not np.isfinite(values).all():
         raise DataError(f"{codes} holds NaN or infinity; decode finite codes")
     if len(values) > MAX_IMAGES:
         raise DataError(f"{codes} has {len(values):,} rows; decode at most {MAX_IMAGES:,} at once")
     names = [f"{i:05d}" for i in range(len(values))]
-    write_examples(model.decode(values).numpy(), names, out, model.columns)
+    write_examples(model.decode(values), names, out, model.columns)
     show_path(out)
 
 
@@ -176,7 +176,7 @@ def sample(
     from untwine.runs.finding import open_trained
     from untwine.scoring.outputs import write_examples
 
-    model = given(open_trained(run, runs).model, label)
+    model = with_labels(open_trained(run, runs).model, label)
     drawn = model.sample(count, seed=seed)
     write_examples(drawn.numpy(), [f"{i:05d}" for i in range(count)], out, model.columns)
     show_path(out)
@@ -204,7 +204,7 @@ def reconstruct(
     trained = open_trained(run, runs, data)
     examples = trained.open_data()
     index = list(range(min(count, len(examples))))
-    model = given(trained.model, label).given_data(examples, index)
+    model = with_labels(trained.model, label).given_data(examples, index)
     images = model.reconstruct(examples.take_repeatably(index))
     names = _example_names(examples, index)
     write_examples(images.numpy(), names, out, trained.model.columns)

@@ -30,8 +30,9 @@ class Condition:
         """The factors that are labels here, with the names of their levels."""
         if data.factors is None:
             raise IncompatibleError(
-                "a conditional model needs data with labels, and this has none; choose data with "
-                "factors, or give them with untwine.from_arrays(images, labels)"
+                "a conditional model needs data with labels, and this has none; name them with "
+                "--set folder.labels=folders or --set table.factors=COLUMN, or in Python with "
+                "untwine.as_dataset(images, labels)"
             )
         factors = data.factors
         every = range(len(factors.names))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,11 @@ from untwine.tools.progress import progress
 from untwine.vae import VAE
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import Categorical, DataFrame
 
 CHUNK = 64  # examples encoded at a time
 DRAWS = 16  # samples from the posterior for a log-likelihood
+MEASURED = re.compile(r"example|(z|sd)\d+|kl|log_likelihood|error")  # columns that are no factors
 Columns = dict[str, NDArray[np.floating]]
 
 
@@ -40,7 +42,9 @@ def codes(
     Its columns: `example` (the name of its file, or its number), the code `z0`, `z1`, ..., the
     deviations of the posterior `sd0`, `sd1`, ... where it is Gaussian, `kl` and `log_likelihood` in
     nats, `error` (mean squared error of the reconstruction), and the level of each factor.
-    Models whose examples share latents have no `kl` and no `log_likelihood`.
+    Models whose examples share latents have no `kl` and no `log_likelihood`. Levels that have names
+    are named; factors with names or without an order are categorical columns. A factor that is
+    called like another column, such as `error`, becomes `factor error`.
 
     Args:
         model: a trained model.
@@ -62,17 +66,22 @@ def codes(
     if isinstance(data, str | Path):
         data = open_as(model.card.data if model.card else "", str(data), model.sizes.shape)
     data = as_dataset(data, like=model.columns)
-    measure = measure_of(bool(code_layout(model).shared), draws)
+    layout = code_layout(model)
+    measure = measure_of(bool(layout.shared), draws)
     parts: list[Columns] = []
     with progress(len(data), "encoding", quiet=quiet) as show:
         for start in range(0, len(data), CHUNK):
-            index = np.arange(start, min(start + CHUNK, len(data)))
+            stop = min(start + CHUNK, len(data))
+            # Where a code depends on its batch, the last one reaches back to have the same size.
+            first = max(0, stop - CHUNK) if layout.whole_batch else start
+            index = np.arange(first, stop)
             with seeded(derive_seed(seed, start)):
-                parts.append(measure(model.given_data(data, index), data.take_repeatably(index)))
-            show(start + len(index), "")
+                part = measure(model.given_data(data, index), data.take_repeatably(index))
+            parts.append({name: values[start - first :] for name, values in part.items()})
+            show(stop, "")
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     names = data.example_names or range(len(data))
-    return pd.DataFrame({"example": list(names), **columns, **_levels(data)})
+    return pd.DataFrame({"example": list(names), **columns, **dict(_factor_columns(data))})
 
 
 def outliers(
@@ -146,9 +155,21 @@ def _numpy(values: Tensor) -> NDArray[np.floating]:
     return values.cpu().numpy()
 
 
-def _levels(data: Dataset) -> Mapping[str, NDArray[np.int64]]:
-    """The levels of each factor, by its name."""
-    if data.factors is None:
-        return {}
-    levels = data.factors.levels_at(np.arange(len(data)))
-    return dict(zip(data.factors.names, levels.T, strict=True))
+def _factor_columns(data: Dataset) -> Iterator[tuple[str, NDArray[np.int64] | Categorical]]:
+    """The name of each factor and the levels of all examples: their names, or else numbers."""
+    import pandas as pd
+
+    factors = data.factors
+    if factors is None:
+        return
+    levels = factors.levels_at(np.arange(len(data)))
+    for name, size, column in zip(factors.names, factors.sizes, levels.T, strict=True):
+        title = f"factor {name}" if MEASURED.fullmatch(name) else name
+        ordered, level_names = name not in factors.unordered, factors.level_names.get(name, ())
+        if len({*level_names}) < size:  # there are none, or two levels share one
+            level_names = range(size)
+        if ordered and isinstance(level_names, range):
+            yield title, column
+        else:
+            categories = list(level_names)
+            yield title, pd.Categorical.from_codes(column, categories=categories, ordered=ordered)

@@ -6,7 +6,7 @@ import io
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,10 @@ def check_ending(path: Path) -> None:
 def write_codes(table: DataFrame, path: Path) -> None:
     """Write a table of codes; the ending of the file decides how.
 
-    .csv, .tsv and .parquet hold all columns. .npy holds the codes alone, (N, D). .npz holds the
-    arrays `codes`, `deviations`, `kl`, `log_likelihood`, `error`, `factors` and `examples`.
+    .csv, .tsv and .parquet hold all columns, with the names of levels. .npy holds the codes alone,
+    (N, D). .npz holds the arrays `codes`, `deviations`, `kl`, `log_likelihood`, `error`, `examples`
+    and, as far as there are factors, `factors` (N, K) as numbers from 0, `factor_names`, and
+    `unordered`, the positions of factors whose levels have no order.
     """
     writers: dict[str, Callable[[DataFrame, Path], None]] = {
         ".csv": write_csv,
@@ -63,18 +65,34 @@ def _npy(values: NDArray[np.floating]) -> bytes:
 
 def _npz(table: DataFrame) -> bytes:
     singles = [name for name in ("kl", "log_likelihood", "error") if name in table]
-    factors = table.iloc[:, list(table.columns).index("error") + 1 :]
     arrays = {
         "codes": _block(table, "z"),
-        "deviations": _block(table, "sd"),
+        **({"deviations": _block(table, "sd")} if "sd0" in table else {}),
         **{name: table[name].to_numpy() for name in singles},
         "examples": table["example"].to_numpy(dtype=str),
     }
+    factors = table.iloc[:, list(table.columns).index("error") + 1 :]
     if len(factors.columns):
-        arrays["factors"] = factors.to_numpy(dtype=np.int64)
+        arrays |= _factor_arrays(factors)
     content = io.BytesIO()
     np.savez(content, **arrays)
     return content.getvalue()
+
+
+def _factor_arrays(factors: DataFrame) -> dict[str, NDArray[Any]]:
+    """The levels of factors as numbers from 0, their names, and which of them have no order."""
+    numbers, unordered = list[NDArray[np.int64]](), list[int]()
+    for k, name in enumerate(factors):
+        column = factors[name]
+        if column.dtype.name == "category":
+            unordered += [] if column.cat.ordered else [k]
+            column = column.cat.codes
+        numbers.append(column.to_numpy(np.int64))
+    return {
+        "factors": np.stack(numbers, 1),
+        "factor_names": np.array(list(factors), dtype=str),
+        "unordered": np.array(unordered, dtype=np.int64),
+    }
 
 
 def write_examples(

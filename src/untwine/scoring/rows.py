@@ -36,12 +36,12 @@ def read_rows(
     others: Sequence[Path] = (),
 ) -> CodeArrays:
     """Read codes and factors; large files stay on disk until rows are taken."""
+    factors = factors or _factors_beside(codes)
+    test_factors = test_factors or (test_codes and _factors_beside(test_codes))
     if (test_codes is None) != (test_factors is None):
         raise DataError("--test-codes and --test-factors come together; give both or neither")
     if test_codes is not None and factors is None:
         raise DataError("rows to test on need factors to learn from; give FACTORS as well")
-    if factors is None and _holds_both(codes):
-        factors = codes
     rows = CodeArrays(
         _read(codes, "codes"),
         None if factors is None else _read(factors, "factors"),
@@ -49,6 +49,8 @@ def read_rows(
         None if test_factors is None else _read(test_factors, "factors"),
         tuple(_read(other, "codes") for other in others),
     )
+    if factors is not None and rows.factors is not None:
+        rows = replace(rows, unordered=_read_unordered(factors, rows.factors.shape[1]))
     _same_length(codes, rows.codes, factors, rows.factors)
     _same_length(test_codes, rows.test_codes, test_factors, rows.test_factors)
     for path, other in zip(others, rows.others, strict=True):
@@ -56,12 +58,12 @@ def read_rows(
     return rows
 
 
-def _holds_both(path: Path) -> bool:
-    """Whether one .npz has codes and factors."""
-    if path.suffix.lower() != ".npz":
-        return False
-    with open_arrays(path) as arrays:
-        return "codes" in arrays and "factors" in arrays
+def _factors_beside(codes: Path) -> Path | None:
+    """The file of the factors, where one .npz has both."""
+    if codes.suffix.lower() != ".npz":
+        return None
+    with open_arrays(codes) as arrays:
+        return codes if "codes" in arrays and "factors" in arrays else None
 
 
 def _read(path: Path, key: str) -> NDArray[Any]:
@@ -85,6 +87,20 @@ def _read(path: Path, key: str) -> NDArray[Any]:
     if values.dtype.kind not in "biuf":
         raise DataError(f"{path} must hold real numbers, not {values.dtype}")
     return values[:, None] if values.ndim == 1 else values
+
+
+def _read_unordered(path: Path, count: int) -> tuple[int, ...]:
+    """The positions, among so many factors, of those without an order, where an .npz names them."""
+    if path.suffix.lower() != ".npz":
+        return ()
+    with open_arrays(path) as arrays:
+        if "unordered" not in arrays:
+            return ()
+        positions = arrays.read("unordered")
+    known = positions.dtype.kind in "iu" and bool(np.isin(positions, np.arange(count)).all())
+    if positions.ndim != 1 or not known:
+        raise DataError(f"unordered in {path} must hold positions of factors, 0 to {count - 1}")
+    return tuple(positions.tolist())
 
 
 def _same_length(
@@ -177,6 +193,7 @@ def subsample_rows(rows: CodeArrays, most: int, seed: int) -> CodeArrays:
         None if rows.test_codes is None else rows.test_codes[test],
         None if rows.test_factors is None else rows.test_factors[test],
         tuple(other[train] for other in rows.others),
+        rows.unordered,
     )
 
 
