@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import untwine
-from untwine import Batch, Recipe, Sizes
+from untwine import Recipe, Sizes
 from untwine.errors import DataError, RunError, UntwineError
 from untwine.likelihoods.basic import bernoulli
 from untwine.models.factor_vae import DensityRatio
@@ -19,8 +19,8 @@ from untwine.runs.states import latest_state, save_state
 from untwine.train import loss_function, should_compile
 
 
-def make(data, **settings):
-    return untwine.build("vae", data, latent=3, network="mlp", width=16, **settings)
+def make(data, name="vae", **settings):
+    return untwine.build(name, data, latent=3, network="mlp", width=16, **settings)
 
 
 def test_same_seed_same_result_other_seed_other_result(tiny):
@@ -94,9 +94,10 @@ def test_losses_are_fetched_only_when_logged(tiny, monkeypatch):
     assert len(fetches) <= 4 * rows
 
 
-def test_compiled_training_agrees_with_plain_training(tiny):
-    plain, compiled = make(tiny), make(tiny)
-    batch = Batch(tiny.take(list(range(8))))
+@pytest.mark.parametrize("settings", [{}, {"name": "conditional", "on": "shape"}])
+def test_compiled_training_agrees_with_plain_training(tiny, settings):
+    plain, compiled = make(tiny, **settings), make(tiny, **settings)
+    batch = plain.add_labels(tiny).batch(torch.arange(8), torch.tensor(0))
     results = []
     for model, choice in ((plain, False), (compiled, True)):
         torch.manual_seed(0)

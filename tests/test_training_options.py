@@ -3,6 +3,9 @@
 import inspect
 import json
 import math
+import signal
+import subprocess
+import sys
 from dataclasses import asdict, fields
 
 import numpy as np
@@ -173,6 +176,8 @@ def test_validation_is_measured_on_held_out_examples_with_the_same_noise(vectors
     rest, apart = untwine.split_randomly(vectors, 0.25, seed=1)
     options = {**QUICK, "lr": 1e-30, "seed": 1}
     rows = untwine.fit(model, rest, validation=apart, **options)
+    line = train.format_row(model, rows[-1], 1.0)
+    assert f"validation:  elbo {rows[-1]['validation_elbo']:.4g}  loss " in line
     share = untwine.fit(make(vectors), vectors, validation=0.25, **options)
     assert [r["validation_elbo"] for r in rows] == [r["validation_elbo"] for r in share]
     assert rows[0]["validation_loss"] == rows[-1]["validation_loss"]  # the weights stand still
@@ -307,6 +312,35 @@ def test_an_interrupted_run_with_all_options_resumes_exactly(tmp_path, options, 
         history = list(untwine.open_run(path).history)
         assert list({row["step"]: row for row in rows}.values()) == history
         results.append([(path / name).read_bytes() for name in names])
+    assert results[0] == results[1]
+
+
+KILLED = """
+import os, signal, sys, untwine
+from untwine.train import State
+record = State.record
+def die(self, terms):
+    record(self, terms)
+    if self.step == 40:
+        os.kill(os.getpid(), signal.SIGKILL)
+State.record = die
+spec = untwine.plan("factor-vae", "digits(size=16)", **{options!r})
+untwine.run(spec, sys.argv[1], checkpoint_every=6, threads=1, quiet=True)
+"""
+
+
+def test_a_killed_run_with_all_options_ends_with_the_same_bytes(tmp_path):
+    options = {**EVERYTHING, "optimiser": "adamw", "schedule": "plateau"}
+    spec = untwine.plan("factor-vae", "digits(size=16)", **options)
+    code = KILLED.format(options=options)
+    killed = subprocess.run([sys.executable, "-c", code, tmp_path / "parts"], capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    results = []
+    for out in ("whole", "parts"):
+        path = untwine.run(spec, tmp_path / out, checkpoint_every=6, threads=1, quiet=True)
+        results.append(
+            [(path / name).read_bytes() for name in ("model.safetensors", "history.csv")]
+        )
     assert results[0] == results[1]
 
 

@@ -1,18 +1,23 @@
 """Tables from files: columns keep their names and units; a bad cell is named."""
 
 import re
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import untwine
+from untwine.cli.main import app
 from untwine.data.conversion import as_dataset
 from untwine.data.tables import as_table
-from untwine.errors import DataError
+from untwine.errors import DataError, UntwineError
 from untwine.runs.finding import open_trained
 from untwine.spec import plan
+from untwine.tools.tables import write_parquet
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(
@@ -156,6 +161,32 @@ def test_columns_that_differ_from_the_models_are_named(frame, sentence):
     for use in (model.encode, lambda x: untwine.fit(model, x, steps=1, batch=4, quiet=True)):
         with pytest.raises(DataError, match=re.escape(sentence)):
             use(frame)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_command_trains_on_a_table(tmp_path, ending):
+    path = tmp_path / f"people.{ending}"
+    frame = FRAME.assign(kind=["cat", "dog"] * 15)
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    words = f"train vae {path} --set table.factors=kind --network mlp --set mlp.width=8 --latent 2"
+    words = [*f"{words} --steps 3 --batch 8 -q --out".split(), str(tmp_path / "runs")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    trained = untwine.open_run(result.stdout.strip())
+    assert trained.model.columns.names == ("height", "weight", "age")
+    assert trained.data.factors.level_names == {"kind": ("cat", "dog")}
+
+
+def test_without_its_library_the_extra_of_parquet_is_named(tmp_path, monkeypatch):
+    FRAME.to_parquet(tmp_path / "x.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for use in (lambda: untwine.dataset(str(tmp_path / "x.parquet")), write_one):
+        with pytest.raises(UntwineError, match=r"Parquet needs pyarrow; .*untwine\[parquet\]"):
+            use()
+
+
+def write_one():
+    write_parquet(FRAME, Path("never.parquet"))
 
 
 def test_a_run_of_a_table_keeps_its_columns(file, tmp_path):

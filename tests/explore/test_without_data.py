@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import untwine
+from untwine.cli.main import app
 from untwine.data import opening
 from untwine.errors import DataError, RunError
+from untwine.explore import export
 from untwine.explore.export import write_copy
 from untwine.explore.gallery import Gallery
 from untwine.explore.view import RunView
@@ -85,6 +88,15 @@ def test_views_of_examples_say_what_to_type(explored):
             call()
 
 
+def test_curves_need_no_data(numbers):
+    file, path = numbers
+    curves = Gallery.find([path]).curves(path.name)
+    file.unlink()
+    alone = Gallery.find([path])
+    assert alone.curves(path.name) == curves and curves.training["loss"]
+    assert alone.view(path.name).summary().missing
+
+
 def test_points_are_drawn_over_samples(tmp_path):
     trained = untwine.train_run("vae", "circle", tmp_path, quiet=True, **SMALL)
     view = RunView(hide_data(trained), name="points")
@@ -120,6 +132,18 @@ def test_the_same_data_at_another_place_is_the_run_s_own(numbers, tmp_path):
     assert {*read_scores(path)} == {*before, "mig"}
     assert open_run(path, data=str(moved)).has_own_data
     assert "not the data" not in untwine.write_report(path, data=str(moved)).read_text()
+
+
+def test_the_explorer_takes_the_place_of_the_data(numbers, tmp_path, monkeypatch):
+    file, path = numbers
+    moved, shown = file.rename(tmp_path / "moved.npz"), []
+    monkeypatch.setattr(
+        export, "write_copy", lambda gallery, to, quiet: shown.append(gallery) or to
+    )
+    for place in ([], ["--data", str(moved)]):
+        words = ["explore", str(path), "--export", str(tmp_path / "copy"), *place]
+        assert CliRunner().invoke(app, words).exit_code == 0
+    assert [gallery.view(path.name).has_examples for gallery in shown] == [False, True]
 
 
 def test_other_data_is_scored_and_reported_and_nothing_of_it_stored(numbers, tmp_path, capsys):

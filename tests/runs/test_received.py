@@ -11,9 +11,10 @@ from PIL import Image
 
 import untwine
 from untwine.data import files, opening
+from untwine.datasets.mnist import FILES
 from untwine.errors import DataError, RunError, UntwineError
 from untwine.explore.gallery import Gallery
-from untwine.runs.describe import describe_runs, unmarked_runs
+from untwine.runs.describe import describe_runs, read_specs, unmarked_runs
 from untwine.runs.directory import list_runs, read_done, score_values
 from untwine.runs.finding import open_trained
 from untwine.runs.received import named_files
@@ -82,7 +83,7 @@ def test_the_files_that_a_received_run_names_are_not_opened(received, photos, mo
 
 
 def test_naming_the_data_or_trusting_opens_it(received, photos, tmp_path):
-    assert unmarked_runs(received.parent) == [received]
+    assert unmarked_runs(read_specs(received.parent)) == [received]
     moved = photos.rename(tmp_path / "elsewhere")
     assert len(untwine.open_run(received, data=str(moved)).data) == 16
     with pytest.raises(DataError, match="there is no folder"):
@@ -91,7 +92,9 @@ def test_naming_the_data_or_trusting_opens_it(received, photos, tmp_path):
 
 def test_trust_marks_a_run_once(received, photos):
     assert list(trust_directory(received.parent)) == [[str(received), str(photos)]]
-    assert len(untwine.open_run(received).data) == 16 and not unmarked_runs(received.parent)
+    assert len(untwine.open_run(received).data) == 16 and not unmarked_runs(
+        read_specs(received.parent)
+    )
 
 
 def test_asking_for_the_same_again_marks_an_old_run(received, photos):
@@ -124,7 +127,7 @@ def test_no_way_of_naming_a_file_is_followed(received, data, monkeypatch):
     monkeypatch.setattr(opening.datasets, "make", None)
     with pytest.raises(UntwineError, match=r"not marked as yours|letters"):
         open_data(received)
-    assert describe_runs(received.parent)
+    assert describe_runs(read_specs(received.parent))
 
 
 def test_a_model_folder_opens_no_file_that_it_names(received, tmp_path):
@@ -150,6 +153,21 @@ def test_opening_a_received_run_downloads_nothing(received, tmp_path, monkeypatc
     rewrite(received, {"name": "dsprites"})
     with pytest.raises(DataError, match="is not on this machine"):
         open_data(received)
+
+
+def test_an_old_received_run_takes_its_data_from_the_cache(tmp_path, monkeypatch, shared):
+    monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "cache"))
+    monkeypatch.setattr(files, "_transfer", lambda *args: pytest.fail("a download"))
+    for file in FILES:
+        file.cache_path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(shared("data/mnist") / Path(file.name).name, file.cache_path)
+    made = run(untwine.plan("vae", "mnist", **{**NUMBERS, "steps": 1}), tmp_path, quiet=True)
+    record = read_json(made / "run.json")
+    record.pop("card")  # as version 0.1 wrote it
+    write_json(made / "run.json", record)
+    assert not is_mine(made / "run.json")
+    opening._LOADED.clear()
+    assert untwine.load(made).card.shape == (1, 28, 28) and len(open_data(made)) == 60_000
 
 
 @pytest.mark.parametrize("name", [".owner", ".lock"])
@@ -179,7 +197,7 @@ def test_any_owner_can_be_asked_for(tmp_path, owner):
 def test_a_directory_that_is_a_link_is_listed_and_not_followed(made, tmp_path):
     (tmp_path / "got").mkdir()
     (tmp_path / "got" / "link").symlink_to(made)
-    assert "is a link" in describe_runs(tmp_path / "got")[0][5]
+    assert "is a link" in describe_runs(read_specs(tmp_path / "got"))[0][5]
     with pytest.raises(RunError, match="is a link"):
         untwine.open_run(tmp_path / "got" / "link")
 
@@ -198,7 +216,7 @@ def test_a_bad_run_takes_no_other_down(made):
     other = Path(shutil.copytree(made, made.with_name("other")))
     for content in ('{"spec": []}', "[" * 9999, '{"spec": {"model": [3]}}', "\0", "{}"):
         (other / "run.json").write_text(content)
-        rows = {row[0]: row[5] for row in describe_runs(made.parent)}
+        rows = {row[0]: row[5] for row in describe_runs(read_specs(made.parent))}
         assert rows[made.name] == "finished" and rows["other"].startswith("unreadable: ")
         lines = {line.name: line.state for line in Gallery.find([], made.parent).lines()}
         assert lines[made.name] == "finished" and lines["other"].startswith("unreadable: ")
