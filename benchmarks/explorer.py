@@ -29,7 +29,8 @@ import torch
 from harness import Result, section, show, table
 
 import untwine
-from untwine.runs.directory import find_run, open_run
+from untwine.runs.directory import open_run
+from untwine.runs.finding import find_run
 
 MANY = 50
 TICK = 1 / 60  # seconds between two moves of a hand

@@ -47,7 +47,7 @@ from untwine.records import (
 from untwine.registry import models
 from untwine.slots import Corruption, Latents
 from untwine.slots import Mapping as MappingSlot
-from untwine.tools.files import sha256, write_bytes
+from untwine.tools.files import expand_user, sha256, write_bytes
 from untwine.tools.notebook import card_html
 from untwine.tools.sealed import write_json
 from untwine.tools.weights import pack_weights
@@ -89,7 +89,7 @@ class Autoencoder(nn.Module):
             raise RunError("only a model made by untwine.build can be saved; this one has no names")
         if isinstance(self.encoder, Given):
             raise RunError("save the conditional model itself, not what `given` makes of it")
-        path = Path(folder).expanduser()
+        path = expand_user(folder)
         path.mkdir(parents=True, exist_ok=True)
         for leftover in path.glob(".model.*.tmp"):  # of a process that died while writing
             leftover.unlink(missing_ok=True)

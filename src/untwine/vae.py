@@ -52,6 +52,7 @@ from untwine.records import (
 from untwine.slots import Corruption, Latents, Posterior, Prior
 from untwine.slots import Mapping as MappingSlot
 from untwine.tools.compute import eval_mode, seeded
+from untwine.tools.files import expand_user
 
 
 class VAE(Autoencoder):
@@ -68,7 +69,7 @@ class VAE(Autoencoder):
         """
         from untwine.tools.onnx import check_file, export_function
 
-        path = Path(folder).expanduser()
+        path = expand_user(folder)
         path.mkdir(parents=True, exist_ok=True)
         device = next(self.parameters()).device
         model = copy.deepcopy(self).cpu().eval() if device.type != "cpu" else self

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from untwine.cli.main import app
-from untwine.errors import DataError, ParameterError, UnknownNameError
-from untwine.reproduce.items import choose_data
+from untwine.errors import DataError, ParameterError, RunError, UnknownNameError, UntwineError
+from untwine.reproduce.items import choose_data, find_items
 
 MINE = """
 title: A paper of one's own
@@ -123,6 +123,43 @@ def test_a_trial_continues_on_another_machine_from_its_table(mine, tmp_path):
     assert len(facts["settings"]) == 2 and not facts["incomplete"] and "continued" in facts
     again = command(mine, *laptop, "--out", second, "--recorded", results)
     assert again.exit_code == 0 and len(list(second.glob("runs/*/done.json"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("ending", "old", "new"),
+    [(".csv", "0.", "1."), (".json", '"examples": 60', '"examples": 61')],
+)
+def test_a_recorded_table_that_was_changed_is_named(mine, tmp_path, ending, old, new):
+    laptop = ["--scale", "laptop", "-q", "--workers", 1]
+    assert command(mine, *laptop, "--out", tmp_path / "out").exit_code == 0
+    assert (
+        command(mine, "--out", tmp_path / "out", "--results", tmp_path / "results").exit_code == 0
+    )
+    file = tmp_path / "results" / f"mine-sprites-laptop{ending}"
+    file.write_text(file.read_text().replace(old, new, 1))
+    result = command(mine, *laptop, "--out", tmp_path / "new", "--recorded", tmp_path / "results")
+    assert isinstance(result.exception, RunError) and f"{ending} is damaged" in str(
+        result.exception
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\xff", "not a text file in UTF-8"),
+        (b"- 1", "must hold entries"),
+        (b"items: [1]", "items is not an object"),
+        (b"studies: {a: 3}", "studies.a is not an object"),
+        (b"items: {a: {title: x, studies: 3}}", "items.a.studies is not a list"),
+        (b"items: {a: {claims: [{rises: x}]}}", r"items.a.claims\[0\].says is missing"),
+        (b"studies: {a: {models: vae}}", "the study a must have `data:`"),
+        (b"studies: {a: {data: x, scales: {smoke: {data: 3}}}}", "scales.smoke.data is not text"),
+    ],
+)
+def test_a_paper_of_another_shape_is_refused_in_a_sentence(tmp_path, content, sentence):
+    (tmp_path / "mine.yaml").write_bytes(content)
+    with pytest.raises(UntwineError, match=sentence):
+        find_items(str(tmp_path / "mine.yaml"))
 
 
 def test_seeds_can_be_fewer_or_more(mine, tmp_path):

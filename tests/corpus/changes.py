@@ -124,6 +124,27 @@ def change_weights(content: bytes, rng: random.Random) -> bytes:
     return save(tensors)
 
 
+def change_codes(run: Path, rng: random.Random) -> None:
+    """Stored codes of other numbers or shapes, sealed."""
+    import numpy as np
+
+    from untwine.study.stored_codes import read_codes, write_codes
+
+    arrays = {name: np.array(values) for name, values in (read_codes(run) or {}).items()}
+    name, kind = rng.choice(("codes", "kl")), rng.randrange(5)
+    if kind == 0:
+        arrays[name][: rng.choice((1, 10**6))] = rng.choice((np.nan, np.inf, -1e38, 3e38))
+    elif kind == 1:
+        arrays[name] = arrays[name][: rng.choice((0, 1, 7))]
+    elif kind == 2:
+        arrays[name] = arrays[name][:, : rng.choice((0, 1))]
+    elif kind == 3:
+        arrays[name] = arrays[name].reshape(-1)
+    else:
+        arrays[name][:] = 0
+    write_codes(run, arrays)
+
+
 def seal(path: Path, content: dict) -> None:
     from untwine.tools.sealed import write_json
 

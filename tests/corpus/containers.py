@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import struct
 import tarfile
 import zipfile
@@ -90,6 +91,24 @@ def dsprites(n=3, **arrays):
     return stream.getvalue()
 
 
+def stored(examples=None, facts=None, **tables):
+    """Data given in Python, as a run stores it; an entry of `facts` may be other than it was."""
+    factors = {
+        "names": ["kind"],
+        "sizes": [2],
+        "unordered": [],
+        "level_names": {"kind": ["a", "b"]},
+    }
+    good = {"likelihood": {"name": "bernoulli"}, "in_unit_interval": True, "factors": factors}
+    good |= {"example_names": [], "preparation": {}}
+    arrays = {"examples": np.zeros((3, 4, 4, 1), np.uint8) if examples is None else examples}
+    arrays |= {"factors": np.array([[0], [1], [0]]), **tables}
+    stream = io.BytesIO()
+    text = facts if isinstance(facts, str) else json.dumps({**good, **(facts or {})})
+    np.savez(stream, facts=np.array(text), **arrays)
+    return stream.getvalue()
+
+
 def matrix(values, magic):
     sizes = [*values.shape, 1, 1][: max(3, values.ndim)]
     header = struct.pack(f"<{2 + len(sizes)}i", magic, values.ndim, *sizes)
@@ -118,6 +137,10 @@ VALID = {
         "rows.tsv": b"\ta\tb\nr1\t1\t2\nr2\t3\t4\n",
         "x.parquet": parquet(COLUMNS),
         "index.parquet": parquet(COLUMNS | {"kind": [1, 2, 3]}, compression="gzip"),
+    },
+    "stored data": {
+        "x.npz": stored(),
+        "vectors.npz": stored(np.ones((3, 2), np.float32), groups=np.array([0, 1, 1])),
     },
 }
 CASES = {
@@ -208,5 +231,27 @@ CASES = {
         "words.parquet": repeated_word(),
         "nested.parquet": parquet({"a": [[1, 2], [3, 4]]}),
         "dates.parquet": parquet({"a": pd.to_datetime(["2001-01-01", "2002-01-01"])}),
+    },
+    "stored data": {
+        "text.npz": stored(facts="{"),
+        "list.npz": stored(facts="[]"),
+        "deep.npz": stored(facts="[" * 9999),
+        "empty.npz": stored(np.zeros((0,), np.uint8)),
+        "shape.npz": stored(np.zeros((3, 4), np.uint8)),
+        "longer.npz": stored(np.zeros((4, 4, 4, 1), np.uint8)),
+        "sizes.npz": stored(
+            facts={
+                "factors": {"names": ["k"], "sizes": [10**18], "unordered": [], "level_names": {}}
+            }
+        ),
+        "names.npz": stored(
+            facts={"factors": {"names": [], "sizes": [2], "unordered": ["x"], "level_names": {}}}
+        ),
+        "levels.npz": stored(factors=np.array([[0], [99], [-1]])),
+        "words.npz": stored(factors=np.array([["a"], ["b"], ["c"]])),
+        "table.npz": stored(factors=np.zeros((3, 2, 2), int)),
+        "groups.npz": stored(groups=np.array(["a", "b", "c"])),
+        "nan.npz": stored(np.full((3, 2), np.nan, np.float32)),
+        "likelihood.npz": stored(facts={"likelihood": {"name": 3}}),
     },
 }

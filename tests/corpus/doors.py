@@ -7,6 +7,7 @@ from pathlib import Path
 
 import untwine
 from untwine.data.idx import read_idx
+from untwine.data.in_memory import identify, read_stored
 from untwine.datasets.folder import folder
 from untwine.scoring.rows import read_rows
 from untwine.study.file import read_study
@@ -67,4 +68,5 @@ DOORS = {
     "dsprites": lambda path: untwine.datasets.dsprites(path=str(path)),
     "smallnorb": smallnorb,
     "data table": table,
+    "stored data": lambda path: identify(read_stored(path)),
 }

@@ -12,6 +12,7 @@ from unittest import mock
 from changes import (
     bind,
     change,
+    change_codes,
     change_weights,
     damage,
     files_of,
@@ -26,6 +27,8 @@ from texts import command
 SMALL = {"network": "mlp", "batch": 4, "latent": 2, "lr": 1e-3, "settings": ["mlp.width=4"]}
 METRICS = ("reconstruction", "hoyer")
 EXAMPLES = 40
+ROW = {"step": 1, "loss": 2.5, "reconstruction": 2.0, "kl": 0.5, "seconds": 1.0}
+PROGRESS = {"step": 2, "steps": 4, "seconds": 1.5}
 
 
 def answer_of_run(path: Path) -> str:
@@ -81,9 +84,15 @@ def received_run_door(place: Path, private: Path):
         path = fresh(good, place / "runs" / good.name)
         (path / ".mark").unlink(missing_ok=True)
         name = rng.choice(
-            ("run.json", "run.json", "done.json", "scores.json", "weights", "history.csv", "odd")
+            (
+                *("run.json", "run.json", "done.json", "scores.json"),
+                *("weights", "history.csv", "progress.json", "odd"),
+            )
         )
-        if name == "weights":
+        if name == "progress.json":
+            (path / "done.json").unlink()
+            seal(path / name, change({**PROGRESS, "history": [ROW, ROW]}, rng, words))
+        elif name == "weights":
             weights = (path / "model.safetensors").read_bytes()
             (path / "model.safetensors").write_bytes(change_weights(weights, rng))
         elif name == "history.csv":
@@ -92,7 +101,7 @@ def received_run_door(place: Path, private: Path):
             name = make_odd(path, private, rng)  # which nothing here reads
         else:
             seal(path / name, change(read(path / name), rng, words))
-        if " of kind " not in name and rng.random() < 0.8:
+        if " of kind " not in name and name != "progress.json" and rng.random() < 0.8:
             bind(path)
         use = rng.choice(
             (
@@ -212,12 +221,14 @@ def received_study_door(place: Path, private: Path):
         for mark in path.rglob(".mark"):
             mark.unlink()
         run = rng.choice(sorted((path / "runs").iterdir()))
-        name = rng.choice(("study.json", "study.json", "study.json", "run", "failed.json"))
+        name = rng.choice(("study.json",) * 3 + ("run", "failed.json", "codes.npz"))
         if name == "study.json":
             content = change(read(path / name), rng, words)
             if rng.random() < 0.2:
                 content["place"] = rng.choice(words)
             seal(path / name, content)
+        elif name == "codes.npz":
+            change_codes(run, rng)
         elif name == "failed.json":
             (run / "done.json").unlink()
             seal(run / name, change({"attempts": 1, "reason": "x"}, rng, words))
@@ -244,20 +255,72 @@ def received_study_door(place: Path, private: Path):
     return trial
 
 
+IMPORTED = (
+    "model,setting,value,data,seed,run,mig\n"
+    "beta-vae,beta-vae beta=1,1,dsprites,0,a,0.25\nbeta-vae,beta-vae beta=1,1,dsprites,1,b,0.5\n"
+    "beta-vae,beta-vae beta=4,4,dsprites,0,c,0.75\nbeta-vae,beta-vae beta=4,4,dsprites,1,d,0.5\n"
+)
+
+
+def imported_study_door(place: Path, private: Path):
+    """A study of imported results: damaged, or with another table that fits its checksum."""
+    from trials import Trial, mutate
+
+    from untwine.study.published import import_published
+    from untwine.study.table import results_table
+    from untwine.tools.files import sha256
+
+    (place / "x.csv").write_text(IMPORTED)
+    good = import_published([place / "x.csv"], "study", place / "good")[0].path
+    expected = results_table(good).to_csv()
+
+    def trial(rng):
+        path = fresh(good, place / "studies" / "study")
+        table = (path / "imported.csv").read_bytes()
+        if rng.random() < 0.3:
+            name = rng.choice(("study.json", "imported.csv"))
+            (path / name).write_bytes(damage((path / name).read_bytes(), rng))
+            return Trial(name, lambda: results_table(path).to_csv(), expected=expected)
+        table = mutate(table, table, rng, text=rng.random() < 0.7)
+        (path / "imported.csv").write_bytes(table)
+        (path / ".mark").unlink()
+        seal(path / "study.json", read(path / "study.json") | {"imported": sha256(table)})
+        use = rng.choice(("list", "status", "results", "table", "best", "report"))
+        words = ["study", use, *(["study"] if use != "list" else []), "--out", str(path.parent)]
+        if rng.random() < 0.2:
+            words = ["explore", str(path), "--export", str(place / "copy")]
+        return Trial(f"{words[:2]} {table!r:.500}", lambda: command(*words), 2**29)
+
+    return trial
+
+
 def cache_door(place: Path, private: Path):
     """A file of the cache is damaged: it is made again, or named."""
     import runpy
 
+    import numpy as np
     from trials import HERE, Trial
 
     import untwine
+    from untwine.estimators import pretrained
+    from untwine.registry import metrics
+    from untwine.scoring import references
 
     path = place / "3dshapes.h5"
     path.write_bytes(runpy.run_path(str(HERE / "containers.py"))["hdf5"]())
+    images, factors = np.ones((4, 1, 2, 2), np.float32), np.arange(8).reshape(4, 2) % 3
+    compute = lambda codes, choice: {"x": float(np.abs(codes.codes).sum())}  # noqa: E731
 
     def answer():
+        pretrained._remembered.clear()
+        references._memory.clear()
         data = untwine.datasets.shapes3d(path=str(path))
-        return data.take([0, 1]).numpy().tobytes() + bytes(data.factors.levels_at([0, 1]))
+        features = pretrained.cached_features(
+            images, pretrained.INCEPTION_WEIGHTS, lambda x: x.reshape(len(x), -1)
+        )
+        scores = references.reference_scores(metrics.read("mig"), factors, None, compute)
+        pixels = data.take([0, 1]).numpy().tobytes() + bytes(data.factors.levels_at([0, 1]))
+        return pixels + np.asarray(features).tobytes() + repr(scores).encode()
 
     expected = answer()
     good = fresh(place / "cache", place / "good-cache")
@@ -309,6 +372,7 @@ DOORS = {
     "model folders": damaged_model_door,
     "damaged studies": damaged_study_door,
     "received studies": received_study_door,
+    "imported studies": imported_study_door,
     "cache": cache_door,
     "unfinished runs": unfinished_run_door,
 }

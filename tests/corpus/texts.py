@@ -30,6 +30,7 @@ ODD = (
     ),
     *("../../x", "/etc/passwd", "/dev/zero", "http://127.0.0.1:9/x", "vae", "conv", "mlp(width=3)"),
     *("sprites(size=16)", "held-out(of=sprites(size=16))", "mixed(first=x, second=(", "all", ","),
+    *("[/red]", "[link=http://x]y[/link]", "\x1b]0;x\x07", "~nobody/x", "~", "\udcff", "\u202e"),
     *("mig", "sap[svm]", "mig(bins=3)", "mig[", "mig(bins=", "=", "a=b", "0x10", "1_000", "١"),
 )
 MODEL_BYTES = 5 * 2**30  # the largest model with its gradients and the optimiser's two copies
@@ -185,7 +186,7 @@ def metrics_door(place: Path, private: Path):
 
 
 def explorer(place: Path):
-    """A client of the explorer of one run, with its token."""
+    """A client of the explorer of a run and a study, with its token."""
     from starlette.testclient import TestClient
 
     from untwine.explore.gallery import Gallery
@@ -193,7 +194,10 @@ def explorer(place: Path):
 
     command(*TRAIN, "--out", str(place / "trained"))
     (run,) = (place / "trained").iterdir()
-    app = application(Gallery.find([str(run)], place), token="secret")
+    from folders import make_study
+
+    study = make_study(place / "studies")
+    app = application(Gallery.find([str(run), str(study)], place), token="secret")
     client = TestClient(app, base_url="http://localhost", raise_server_exceptions=True)
     return client, f"/api/runs/{run.name}", app
 

@@ -86,13 +86,15 @@ def file_door(name: str) -> Callable[[Path, Path], Door]:
 
 def other_doors() -> dict[str, Callable[[Path, Path], Door]]:
     import folders
+    import others
     import texts
+    import trees
 
-    return {**texts.DOORS, **folders.DOORS}
+    return {**texts.DOORS, **folders.DOORS, **trees.DOORS, **others.DOORS}
 
 
 FILE_DOORS = (
     *("array", "score", "picture", "idx", "study", "table", "hdf5", "matlab", "tar of MATLAB"),
-    *("zip", "tar", "dsprites", "smallnorb", "data table"),
+    *("zip", "tar", "dsprites", "smallnorb", "data table", "stored data"),
 )
 DOORS = {**{name: file_door(name) for name in FILE_DOORS}, **other_doors()}

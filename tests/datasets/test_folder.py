@@ -1,6 +1,8 @@
 """Folders of pictures: how they become square, their classes, their names, new ones."""
 
 import hashlib
+import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -74,6 +76,28 @@ def test_what_cannot_be_done_is_refused(photos):
         untwine.dataset(photos, size=8, fit="stretch")
     with pytest.raises(ParameterError, match="lanczos"):
         untwine.dataset(photos, size=8, filter="sinc")
+
+
+def test_names_that_are_not_utf_8_are_shown_with_their_bytes(photos):
+    pathlib.Path(photos, "00.bmp").rename(pathlib.Path(photos, os.fsdecode(b"\xff.bmp")))
+    assert untwine.dataset(photos).example_names[-1] == r"\xff.bmp"
+
+
+def test_a_file_of_holes_is_refused_before_it_is_read(photos, tmp_path):
+    pipe, large = pathlib.Path(photos, "pipe.png"), pathlib.Path(photos, "large.png")
+    os.mkfifo(pipe)
+    assert len(untwine.dataset(photos)) == 6
+    for path in (large, tmp_path / "x.npy", tmp_path / "x.csv"):
+        with path.open("wb") as stream:
+            stream.truncate(1 << 40)
+        with pytest.raises(DataError, match="nearly all of them holes"):
+            untwine.dataset(photos if path is large else str(path))
+
+
+def test_pictures_of_modes_that_cannot_be_converted_are_named(photos):
+    Image.new("LAB", (20, 12)).save(pathlib.Path(photos, "lab.tiff"))
+    with pytest.raises(DataError, match=r"lab\.tiff: has pixels of mode LAB"):
+        untwine.dataset(photos)
 
 
 def test_sub_folders_are_classes_on_request(tmp_path, capsys):

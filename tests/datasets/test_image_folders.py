@@ -2,6 +2,7 @@
 
 import functools
 import io
+import os
 import tarfile
 import zipfile
 
@@ -145,6 +146,27 @@ def test_other_folders_and_cut_archives_are_refused(tmp_path):
         untwine.dataset("chairs3d", path=str(archive), split="all")
 
 
+def test_odd_things_in_a_folder_are_refused_or_left_out(tmp_path):
+    path = write_chairs(tmp_path, MODELS[:2])
+    os.mkfifo(path / "pipe.png")
+    (path / "models.txt").write_bytes(b"\xff aa00")
+    assert len(untwine.dataset("chairs3d", path=str(path), split="all")) == 6
+    (path / "loop").symlink_to(path)
+    (path / "another").symlink_to(path)
+    with pytest.raises(DataError, match="is a link to a folder that contains it"):
+        untwine.dataset("chairs3d", path=str(path))
+
+
+@pytest.mark.parametrize("name", ["cars3d", "smallnorb"])
+def test_what_is_no_file_in_a_folder_is_named(tmp_path, name):
+    chunks = ("5x46789x9x18x6x2x96x96-training", "5x01235x9x18x6x2x96x96-testing")
+    files = [f"smallnorb-{c}-{part}.mat" for c in chunks for part in ("dat", "cat", "info")]
+    for file in files:
+        os.mkfifo(tmp_path / file)
+    with pytest.raises(DataError, match=r"\.mat is not a file|there is no|lacks"):
+        untwine.dataset(name, path=str(tmp_path))
+
+
 def coloured(*levels):
     return Image.new("RGB", (90, 100), tuple(20 * level for level in (*levels, 0, 0)[:3]))
 
@@ -262,6 +284,14 @@ def test_odd_lists_of_cars_are_refused(tmp_path, held, sentence):
     (folder / "devkit" / "cars_train_annos.mat").write_bytes(held)
     with pytest.raises(DataError, match=sentence):
         untwine.dataset("cars", path=str(folder))
+
+
+def test_cars_with_one_of_their_lists_are_refused(tmp_path):
+    path = write_cars(tmp_path)
+    (path / "cars_test_annos_withlabels.mat").unlink()
+    save(path / "test" / "BMW" / "1.jpg", Image.new("RGB", (20, 20), "red"))
+    with pytest.raises(DataError, match="holds one of the lists"):
+        untwine.dataset("cars", path=str(path))
 
 
 def test_a_folder_without_cars_is_refused(tmp_path):

@@ -447,6 +447,17 @@ def test_damaged_features_are_computed_again(content, cache, monkeypatch):
     assert np.load(file).shape == (2, 4)
 
 
+def test_changed_features_are_computed_again(cache, monkeypatch, capsys):
+    images = np.ones((2, 1, 2, 2), np.float32)
+    see = lambda x: x.reshape(len(x), -1)  # noqa: E731
+    first = np.array(pretrained.cached_features(images, pretrained.INCEPTION_WEIGHTS, see))
+    (file,) = cache.rglob("*.npy")
+    np.save(file, first + 1)
+    monkeypatch.setattr(pretrained, "_remembered", {})
+    again = pretrained.cached_features(images, pretrained.INCEPTION_WEIGHTS, see)
+    assert np.array_equal(again, first) and "its checksum differs" in capsys.readouterr().err
+
+
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("UNTWINE_DATA", str(tmp_path / "file"))

@@ -67,6 +67,15 @@ def test_a_tracker_that_fails_is_a_warning(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err.count("the server is down") == 1
 
 
+def test_files_of_a_tracker_are_not_written_through_a_link(tmp_path, capsys):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "tensorboard").symlink_to(tmp_path / "elsewhere")
+    untwine.train_run("vae", "sprites(size=16)", tmp_path / "runs", track="tensorboard", **NUMBERS)
+    assert "tensorboard is a link" in capsys.readouterr().err
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
 def test_unknown_and_missing_trackers_are_refused_before_training(tmp_path, monkeypatch):
     with pytest.raises(untwine.UnknownNameError, match="did you mean 'tensorboard'"):
         untwine.train_run("vae", "sprites(size=16)", tmp_path, track="tensorbord", **NUMBERS)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from untwine.errors import ParameterError
+from untwine.errors import DataError, ParameterError
 from untwine.spec import plan
 from untwine.study.file import Study
 from untwine.study.folder import StudyFolder, make_folder
@@ -188,6 +188,12 @@ def test_pushing_follows_what_is_removed(tmp_path):
 
 def test_addresses_are_told_from_directories():
     assert is_url("s3://bucket/runs") and not is_url("/data/runs")
+
+
+@pytest.mark.parametrize("address", ["reference://x", "dir://x", "nothing://x", "zip://x", "://"])
+def test_an_address_that_cannot_be_opened_is_refused_in_a_sentence(address):
+    with pytest.raises(DataError, match=r"cannot be (opened|listed): "):
+        pull(address, [])
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own

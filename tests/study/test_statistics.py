@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from untwine.errors import DataError, ParameterError, UnknownNameError
+from untwine.errors import DataError, ParameterError, RunError, UnknownNameError
 from untwine.report.published import restrict_to_data, restrict_to_values, which_values
 from untwine.report.study import sections, write_study_report
 from untwine.study import comparisons, inference, statistics
@@ -349,6 +349,32 @@ def test_files_that_hold_no_results_are_refused(tmp_path, content, sentence):
         (tmp_path / "x.csv").write_text(content)
     with pytest.raises(DataError, match=sentence):
         import_published([tmp_path / "x.csv"], "x", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\n", "must begin with the names"),
+        (b"a,b\n1,2\n", "has no columns data"),
+        (b"model,setting,data,seed\n", "has no rows"),
+        (b"model,setting,data,seed\nx,x,x,y\n", "must hold numbers"),
+        (b"\xff\xfe,\0", "has no columns|is not a CSV"),
+        (b"model,setting,data,seed\n,x,x,0\n", "has empty cells"),
+    ],
+)
+def test_imported_results_of_someone_else_are_checked(tmp_path, content, sentence):
+    path = make_folder(Study("x", (), ()), tmp_path, imported=content).path
+    with pytest.raises(DataError, match=sentence):
+        results_table(path)
+
+
+def test_imported_results_that_were_changed_are_named(tmp_path):
+    (tmp_path / "mine.csv").write_text(table().to_csv(index=False))
+    path = import_published([tmp_path / "mine.csv"], "x", tmp_path)[0].path
+    file = path / "imported.csv"
+    file.write_text(file.read_text().replace("0", "1", 1))
+    with pytest.raises(RunError, match="imported.csv is damaged"):
+        results_table(path)
 
 
 def test_a_file_given_twice_is_refused(tmp_path):

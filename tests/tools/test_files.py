@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from untwine.errors import RunError
+import untwine
+from untwine.errors import RunError, UntwineError
+from untwine.explore.gallery import Gallery
+from untwine.runs.finding import open_trained
 from untwine.tools.files import write_atomically
 from untwine.tools.sealed import read_json, write_json
 
@@ -20,6 +23,13 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     with pytest.raises(OSError, match="disk full"):
         write_atomically(tmp_path / "a", fail)
     assert os.listdir(tmp_path) == ["a"] and Path(tmp_path / "a").read_text() == "old"
+
+
+@pytest.mark.parametrize("name", ["~no-such-user/x", "a\0b"])
+def test_names_that_are_none_are_refused_by_all_who_open(name):
+    for act in (untwine.load, lambda name: Gallery.find([name]), open_trained):
+        with pytest.raises(UntwineError):
+            act(name)
 
 
 def test_json_is_written_and_read(tmp_path):

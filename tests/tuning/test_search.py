@@ -1,8 +1,10 @@
 """A search finds what was planted, resumes where it was killed, and trains nothing twice."""
 
+import contextlib
 import math
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,7 +16,13 @@ from typer.testing import CliRunner
 
 import untwine
 from untwine.cli.main import app
-from untwine.errors import MissingLibraryError, ParameterError, RunError, UnknownNameError
+from untwine.errors import (
+    DataError,
+    MissingLibraryError,
+    ParameterError,
+    RunError,
+    UnknownNameError,
+)
 from untwine.runs import training
 from untwine.runs.names import place_run
 from untwine.study.stored_codes import read_codes
@@ -286,10 +294,35 @@ def test_searches_that_can_be_read():
 
 def test_files_that_are_no_search_and_files_in_use(here, planted):
     (here / "text.db").write_text("not a database" * 100)
-    with pytest.raises(RunError, match=r"text\.db is not a search"):
+    with pytest.raises(DataError, match=r"text\.db is not a search"):
         untwine.tune("beta-vae", DATA, ["beta=1,4"], by="mig", file="text.db", **QUICK)
+    os.mkfifo(here / "pipe.db")
+    with pytest.raises(DataError, match=r"pipe\.db is not a file"):
+        untwine.tune("beta-vae", DATA, ["beta=1,4"], by="mig", file="pipe.db", **QUICK)
     with search.locked_file(here / "tune.db"), pytest.raises(RunError, match="another process"):
         untwine.tune("beta-vae", DATA, ["beta=1,4"], by="mig", **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("table", "value"),
+    [
+        ("trial_user_attributes", "["),
+        ("trial_user_attributes", "5"),
+        ("trial_user_attributes", "[]"),
+        ("trial_user_attributes", '["../../x"]'),
+        ("trial_user_attributes", '[".."]'),
+        ("study_user_attributes", "[1]"),
+        ("study_user_attributes", "3"),
+    ],
+)
+def test_a_file_that_no_search_wrote_is_refused(here, planted, table, value):
+    search_twice = {"search": ["beta=1,4"], "by": "mig", "file": "tune.db", "trials": 2, **QUICK}
+    untwine.tune("beta-vae", DATA, **search_twice)
+    with contextlib.closing(sqlite3.connect(here / "tune.db")) as file:
+        file.execute(f"update {table} set value_json = ?", [value])
+        file.commit()
+    with pytest.raises(DataError, match="is not a search, or is damaged"):
+        untwine.tune("beta-vae", DATA, **search_twice)
 
 
 def test_without_the_library_the_sentence_names_the_extra(here, monkeypatch):

@@ -290,17 +290,24 @@ def digest_of(files: Iterable[tuple[str, bytes]]) -> str:
     """A short digest of files, each a pair (name, content)."""
     total = hashlib.sha256()
     for name, content in files:
-        total.update(f"{name}\0{len(content)}\0".encode())
+        total.update(f"{name}\0{len(content)}\0".encode(errors="surrogateescape"))
         total.update(content)
     return total.hexdigest()[:16]
 
 
 def digest_of_content(path: Path) -> str:
     """A short digest of one file, the same as `digest_of([("", content)])`, read in pieces."""
-    total = hashlib.sha256(f"\0{file_size(path)}\0".encode())
-    with path.open("rb") as stream:
-        while chunk := stream.read(READ_CHUNK):
-            total.update(chunk)
+    return digest_of_paths([("", path)])
+
+
+def digest_of_paths(files: Iterable[tuple[str, Path]]) -> str:
+    """A short digest of files, each a pair (name, path): as `digest_of`, read in pieces."""
+    total = hashlib.sha256()
+    for name, path in files:
+        total.update(f"{name}\0{file_size(path)}\0".encode(errors="surrogateescape"))
+        with path.open("rb") as stream:
+            while chunk := stream.read(READ_CHUNK):
+                total.update(chunk)
     return total.hexdigest()[:16]
 
 
@@ -330,6 +337,7 @@ def digest_of_folder(root: Path, states: Mapping[str, str]) -> str:
 
 
 def _file_sum(path: Path) -> str:
+    file_size(path)  # refuses what is no file
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -494,5 +502,7 @@ def open_files(
         raise DataError(f"{path} is not a file; {file_hint}")
     if path and select:
         paths = select(root)
+    for file in paths:
+        file_size(file)  # refuses pipes, devices and folders
     content = check_digest(path, digest, digest_with(paths))
     return LocalFiles(root, paths, content, recorded=content if path else "")

@@ -12,6 +12,7 @@ from untwine.data.dataset import Dataset
 from untwine.errors import DataError, UnknownNameError, UntwineError
 from untwine.registry import EXPRESSION, Choice, Entry, datasets
 from untwine.schema import Value, format_value, unknown_name
+from untwine.tools.files import expand_user
 
 FILE_PARAMETERS = ("path", "painting")  # parameters of datasets that name files
 MAX_LOADED = 4  # datasets in memory
@@ -49,7 +50,7 @@ def absolute_paths(entry: Entry, params: Mapping[str, Value]) -> dict[str, Value
     inner = {key: value for key in entry.expressions if (value := params.get(key))}
     return {
         **params,
-        **{key: str(Path(str(value)).expanduser().resolve()) for key, value in files.items()},
+        **{key: str(expand_user(str(value)).resolve()) for key, value in files.items()},
         **{key: _absolute_expression(str(value)) for key, value in inner.items()},
     }
 

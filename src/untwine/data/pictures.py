@@ -30,7 +30,7 @@ from untwine.data.files import (
 )
 from untwine.data.incoming.archives import open_files
 from untwine.data.incoming.bounds import refuse_unreadable
-from untwine.data.incoming.pictures import decode_picture, read_picture_file
+from untwine.data.incoming.pictures import convert_picture, decode_picture, read_picture_file
 from untwine.errors import DataError
 from untwine.tools.files import write_atomically
 from untwine.tools.progress import progress
@@ -105,18 +105,27 @@ def _open_folder(root: Path) -> Tree:
     listing = "\n".join(f"{name}\t{size}" for name, size, _ in files)
     lists = [name for name, size, _ in files if size <= MAX_LIST_BYTES and not is_picture(name)]
     contents = ((name, (root / name).read_bytes()) for name in lists)
-    former = digest_of([("", listing.encode()), *contents])
+    former = digest_of([("", listing.encode(errors="surrogateescape")), *contents])
     states = {name: state for name, _, state in files}
     content = digest_of_folder(root, states)
     return Tree(root, [*states], lambda name: read_picture_file(root / name), content, former)
 
 
-def _list_files(folder: Path, prefix: str) -> Iterator[tuple[str, int, str]]:
-    """Name, size in bytes and state of every visible file below a folder."""
+def _list_files(
+    folder: Path, prefix: str, above: tuple[tuple[int, int], ...] = ()
+) -> Iterator[tuple[str, int, str]]:
+    """Name, size in bytes and state of every visible file below a folder.
+
+    Folders behind links count too, unless such a link leads back to a folder above it.
+    """
+    state = folder.stat()
+    if (state.st_dev, state.st_ino) in above:
+        raise DataError(f"{folder} is a link to a folder that contains it; remove it")
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
-                yield from _list_files(Path(entry.path), f"{prefix}{entry.name}/")
+                inside = (*above, (state.st_dev, state.st_ino))
+                yield from _list_files(Path(entry.path), f"{prefix}{entry.name}/", inside)
             elif _is_visible(entry.name) and entry.is_file():
                 yield f"{prefix}{entry.name}", entry.stat().st_size, file_state(entry)
 
@@ -170,7 +179,7 @@ def resize(image: Image, size: int, mode: str = "RGB", box: Box | None = None) -
     """(size, size, C) bytes of the picture, or of a box of it, resized bilinearly."""
     from PIL import Image as images
 
-    converted = image if image.mode == mode else on_white(image).convert(mode)
+    converted = image if image.mode == mode else convert_picture(on_white(image), mode)
     pixels = np.asarray(converted.resize((size, size), images.Resampling.BILINEAR, box))
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
@@ -181,7 +190,7 @@ def on_white(image: Image) -> Image:
 
     if image.mode not in {"LA", "La", "RGBA", "RGBa"} and "transparency" not in image.info:
         return image
-    over = image.convert("RGBA")
+    over = convert_picture(image, "RGBA")
     return images.alpha_composite(images.new("RGBA", over.size, "white"), over)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from untwine.data.dataset import Dataset, Source
 from untwine.data.files import obtain
-from untwine.data.incoming.pictures import decode_picture, read_picture_file
+from untwine.data.incoming.pictures import convert_picture, decode_picture, read_picture_file
 from untwine.datasets.dsprites import FILE, dsprites
 from untwine.datasets.sprites import sprites
 from untwine.errors import DataError, ParameterError
@@ -57,7 +57,7 @@ def read_painting(path: Path, size: int) -> NDArray[np.uint8]:
     from PIL.Image import Resampling
 
     try:
-        image = decode_picture(read_picture_file(path)).convert("RGB")
+        image = convert_picture(decode_picture(read_picture_file(path)), "RGB")
     except DataError as error:
         raise DataError(f"{path} {error}; name another as the painting") from None
     image.thumbnail(frame_size(size), Resampling.BICUBIC)

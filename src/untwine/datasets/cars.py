@@ -116,6 +116,9 @@ def cars(
     if not len(keep):
         raise DataError(f"{path or tree.root} holds no pictures of the part named {split}")
     numbered = isinstance(models[0], int)  # by the published list, from 0 to 195
+    if any(isinstance(model, int) != numbered for model in models):
+        names = " and ".join(name for _, name in LISTS.values())
+        raise DataError(f"{tree.root} holds one of the lists {names}; add the other, or remove it")
     count, levels = (MODELS, np.array(models)) if numbered else number_levels(models)
     table = levels[keep, None].astype(np.uint8 if count <= 256 else np.uint16)
     factors = Factors(("model",), (count,), table, unordered=("model",))

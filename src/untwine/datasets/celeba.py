@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -23,7 +24,7 @@ from untwine.data.files import (
     obtain,
 )
 from untwine.data.incoming.arrays import open_arrays
-from untwine.data.incoming.bounds import refuse_unreadable
+from untwine.data.incoming.bounds import read_text, refuse_unreadable
 from untwine.data.pictures import Box, Convert, decode_pictures, open_tree, resize, select_images
 from untwine.errors import DataError
 from untwine.registry import dataset
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 178, 218  # of the aligned pictures
 ATTRIBUTES = 40
+MAX_LIST_BYTES = 2**28
 PARTS = ("train", "validation", "test")
 LABELS, PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
 COMPACT_LABELS = "celeba_attrs_known.npz"  # of a smaller copy
@@ -102,12 +104,13 @@ def _read_labels(files: list[Path]) -> Labels:
 
 def _from_text(labels: Path, partition: Path) -> dict[str, NDArray[Any]]:
     """The published tables: a count, a line of names, then a line for every picture."""
-    count, header, *lines = [*labels.read_text(errors="replace").splitlines(), "", ""]
+    read = functools.partial(read_text, most=MAX_LIST_BYTES, errors="replace")
+    count, header, *lines = [*read(labels).splitlines(), "", ""]
     attributes = header.split()
-    assigned = map(str.split, partition.read_text(errors="replace").splitlines())
+    assigned = map(str.split, read(partition).splitlines())
     parts = {line[0]: line[1] for line in assigned if len(line) == 2}
     rows = [line.split() for line in lines if line.strip()]
-    if not count.strip().isdigit() or int(count) != len(rows) or len(attributes) != ATTRIBUTES:
+    if count.strip() != str(len(rows)) or len(attributes) != ATTRIBUTES:
         raise DataError(
             f"{labels} must begin with the number of its lines and {ATTRIBUTES} attributes, and "
             f"have as many lines; it has {len(rows)} under {count.strip()[:20]!r}"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset, Factors
 from untwine.data.files import File
+from untwine.data.incoming.pictures import convert_picture
 from untwine.data.pictures import (
     Convert,
     Tree,
@@ -62,7 +63,7 @@ def _views(tree: Tree) -> list[tuple[str, int, int, str]]:
 def _listed_models(tree: Tree) -> set[str]:
     """The models named in models.txt; empty without that file."""
     lists = [name for name in tree.names if name.rpartition("/")[2] == MODEL_LIST]
-    return set(tree.read(lists[0]).decode().split()) if lists else set()
+    return set(tree.read(lists[0]).decode(errors="replace").split()) if lists else set()
 
 
 def _converter(kind: str, crop: int, size: int) -> Convert:
@@ -88,7 +89,7 @@ def _mask(image: Image) -> Image:
     """White where the chair is, black on the white background."""
     from PIL import Image as images
 
-    colours = np.asarray(on_white(image).convert("RGB"))
+    colours = np.asarray(convert_picture(on_white(image), "RGB"))
     return images.fromarray(np.where((colours < 255).any(-1), 255, 0).astype(np.uint8))
 
 

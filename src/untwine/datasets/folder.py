@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 
 from untwine.data.arrays import factor_table
 from untwine.data.dataset import Dataset, Factors, Pixels
-from untwine.data.files import check_digest, digest_of, existing_path
-from untwine.data.incoming.pictures import decode_picture, read_picture_file, turn_upright
+from untwine.data.files import check_digest, digest_of_paths, existing_path
+from untwine.data.incoming.pictures import (
+    convert_picture,
+    decode_picture,
+    read_picture_file,
+    turn_upright,
+)
 from untwine.errors import DataError, ParameterError
 from untwine.registry import dataset
 from untwine.schema import Natural
@@ -65,25 +70,25 @@ def _decode(path: Path, conversion: Conversion) -> NDArray[np.uint8] | str:
     """(H, W, C) bytes of a picture, upright and resized, or why it cannot be used."""
     try:
         image = _eight_bits(turn_upright(decode_picture(read_picture_file(path))))
+        grey = image.mode in {"1", "L", "LA", "La"}
+        usual = "L" if grey else "RGB"
+        mode = MODE_OF_CHANNELS[conversion.channels] if conversion.channels else usual
+        pixels = np.asarray(conversion.resize(_convert_mode(image, mode)))
     except DataError as error:
         return str(error)
-    if isinstance(image, str):
-        return image
-    grey = image.mode in {"1", "L", "LA", "La"}
-    usual = "L" if grey else "RGB"
-    mode = MODE_OF_CHANNELS[conversion.channels] if conversion.channels else usual
-    pixels = np.asarray(conversion.resize(_convert_mode(image, mode)))
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
-def _eight_bits(image: Image) -> Image | str:
-    """The picture with 8 bits per channel, or why it cannot be converted."""
+def _eight_bits(image: Image) -> Image:
+    """The picture with 8 bits per channel; refuse one whose range is unknown."""
     from PIL import Image as images
 
     if image.mode.startswith("I;16"):
         return images.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
     if image.mode in {"I", "F"}:
-        return f"{image.mode} pixels of 32 bits, whose range is unknown; save 8 or 16 bits"
+        raise DataError(
+            f"{image.mode} pixels of 32 bits, whose range is unknown; save 8 or 16 bits"
+        )
     return image
 
 
@@ -93,9 +98,9 @@ def _convert_mode(image: Image, mode: str) -> Image:
 
     transparent = image.mode in {"LA", "La", "RGBA", "RGBa"} or "transparency" in image.info
     if transparent and mode != "RGBA":
-        over = image.convert("RGBA")
+        over = convert_picture(image, "RGBA")
         image = images.alpha_composite(images.new("RGBA", over.size, "black"), over)
-    return image.convert(mode)
+    return convert_picture(image, mode)
 
 
 def _file_errors(root: Path, problems: list[str], remedy: str) -> DataError:
@@ -164,8 +169,8 @@ def folder(
         raise ParameterError(f"fit={fit} needs the size of the square; set size=64, for example")
     root = existing_path(path, "folder")
     files = sorted(f for f in root.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
-    content = ((str(file.relative_to(root)), file.read_bytes()) for file in files)
-    content_digest = check_digest(path, digest, digest_of(content))
+    named = ((str(file.relative_to(root)), file) for file in files)
+    content_digest = check_digest(path, digest, digest_of_paths(named))
     pictures = _read(root, files, skip, Conversion(size, channels, fit, filter))
     shapes = [pixels.shape for _, pixels in pictures]
     usual = max(shapes, key=shapes.count)
@@ -178,7 +183,10 @@ def folder(
         others = f"the others are {usual[1]}x{usual[0]}; resize all with --set size=64"
         raise _file_errors(root, odd, others)
     stacked = np.stack([pixels for _, pixels in pictures])
-    names = [str(file.relative_to(root)) for file, _ in pictures]
+    # A name that is not UTF-8 is shown with \x.. for its stray bytes.
+    names = [
+        bytes(file.relative_to(root)).decode(errors="backslashreplace") for file, _ in pictures
+    ]
     return Dataset(
         Pixels(torch.from_numpy(stacked)),
         _classes(root, names) if labels == "folders" else None,

@@ -12,15 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from untwine.data.files import cache_directory
+from untwine.data.files import cached_arrays
 from untwine.errors import DataError
 from untwine.estimators.classifier import ClassifierSpec, ImageArray, array_digest, remember
 from untwine.estimators.folding import FoldedNetwork, in_threads
-from untwine.tools.files import sha256, write_atomically
+from untwine.tools.files import sha256
 from untwine.tools.progress import progress
 
 FeatureArray = NDArray[np.float32]  # (M, F)
@@ -110,36 +109,21 @@ def cached_features(
 
     They are cached in memory and, below the cache directory, on disk.
     """
-    name = f"{weights.package}-{array_digest(weights.sha256, images)}"
-    path = cache_directory() / "features" / f"{name}.npy"
+    name = array_digest(weights.sha256, images)
+    computed: dict[str, FeatureArray] = {}
+
+    def compute_once() -> dict[str, FeatureArray]:
+        if not computed:
+            computed["features"] = compute(images)
+        return computed
 
     def make() -> FeatureArray:
-        features = _read_features(path, len(images))
-        if features is None:
-            features = compute(images)
-            _write_features(path, features)
-        return features
+        try:
+            return cached_arrays("features", name, compute_once)["features"]
+        except OSError:  # a full or read-only disk costs time, not the score
+            return compute_once()["features"]
 
     return remember(_remembered, name, make)
-
-
-def _read_features(path: Path, rows: int) -> FeatureArray | None:
-    """Read features from a file, or return None if it is missing or damaged."""
-    try:
-        with open(path, "rb") as stream:
-            features = npy.read_array(stream, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None
-    whole = features.ndim == 2 and len(features) == rows and features.dtype == np.float32
-    return features if whole and np.isfinite(features).all() else None
-
-
-def _write_features(path: Path, features: FeatureArray) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, lambda stream: np.save(stream, features))
-    except OSError:  # a full or read-only disk costs time, not the score
-        return
 
 
 # Inception

@@ -24,6 +24,7 @@ from untwine.spec import Run
 from untwine.study.folder import StudyFolder, open_folder
 from untwine.study.statistics import Table
 from untwine.tools.figures import figure_svg
+from untwine.tools.files import expand_user
 from untwine.tools.pages import Section
 
 MAX_OPEN_VIEWS = 6
@@ -249,7 +250,7 @@ def _memo_size(paths: Mapping[str, Path]) -> int:
 
 def _resolve_argument(argument: str | Path, out: Path) -> tuple[FindRuns, StudyFolder | None]:
     """A function that finds the runs named by an argument, and the study if it names one."""
-    path = Path(argument).expanduser()
+    path = expand_user(argument)
     if os.path.lexists(path / "run.json"):
         return lambda: [path], None
     if os.path.lexists(path / "study.json"):

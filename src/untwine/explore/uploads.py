@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from untwine.data.incoming.pictures import KINDS, decode_picture, turn_upright
+from untwine.data.incoming.pictures import KINDS, convert_picture, decode_picture, turn_upright
 from untwine.errors import DataError, IncompatibleError
 
 if TYPE_CHECKING:
@@ -81,12 +81,19 @@ def _convert(image: Image, mode: str, done: list[str]) -> Image:
         done.append("scaled to 8 bits")
     transparent = image.mode in {"LA", "La", "RGBA", "RGBa"} or "transparency" in image.info
     if transparent and mode != "RGBA":
-        over = image.convert("RGBA")
+        over = _as_mode(image, "RGBA")
         image = images.alpha_composite(images.new("RGBA", over.size, "black"), over)
         done.append("laid on black")
     elif image.mode not in {mode, "1", "L"} and mode == "L":
         done.append("made grey")
-    return image.convert(mode)
+    return _as_mode(image, mode)
+
+
+def _as_mode(image: Image, mode: str) -> Image:
+    try:
+        return convert_picture(image, mode)
+    except DataError as error:
+        raise DataError(f"the picture {error}") from None
 
 
 def _to_eight_bits(image: Image) -> Image:

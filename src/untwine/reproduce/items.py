@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from untwine.data.opening import load_dataset, resolve_dataset
-from untwine.errors import DataError, UnknownNameError
+from untwine.errors import DamagedFile, DataError, ParameterError, UnknownNameError
 from untwine.schema import unknown_name
 from untwine.study.file import (
     Document,
@@ -27,10 +27,28 @@ from untwine.study.file import (
     read_document,
 )
 from untwine.study.folder import StudyFolder, make_folder
+from untwine.tools.sealed import check_shape
 
 FINGERPRINT_LENGTH = 12  # characters
 SCALES = ("smoke", "laptop", "paper")
 ITEM_KEYS = ("title", "about", "minutes", "studies", "measure", "show", "claims")
+STUDY = {"shipped?": str, "data?": (str, [str]), str: object}
+ITEM = {
+    **dict.fromkeys(("title?", "about?"), str),
+    "minutes?": float,
+    "studies?": [str],
+    "show?": [{str: object}],
+    "measure?": [{str: object}],
+    "claims?": [{"says": str, "name?": str, str: object}],
+    str: object,
+}
+PAPER = {
+    "studies?": ({str: {**STUDY, "scales?": ({str: STUDY}, None)}}, None),
+    "items?": ({str: (ITEM, None)}, None),
+    str: object,
+}
+"""The shape of a paper's file, as in `tools/sealed.py`."""
+
 STAND_IN_SEPARATOR = " or "  # between a dataset and the one that replaces it if files are missing
 STAND_IN_ENDING = "-stand-ins"  # of names of studies and pages that use stand-ins by request
 
@@ -95,7 +113,7 @@ def paper_names() -> list[str]:
 def read_paper(name: str) -> Paper:
     """Read a paper of this package by its name, or one from a YAML file."""
     if name.endswith(".yaml") and Path(name).is_file():
-        return _check_paper(Paper(Path(name).stem, parse(Path(name).read_text("utf-8"), name)))
+        return _check_paper(Paper(Path(name).stem, read_document(name)))
     if name not in paper_names():
         raise UnknownNameError(unknown_name("paper", name, paper_names()))
     folder = resources.files("untwine.reproduce.papers").joinpath(name.replace("-", "_"))
@@ -115,6 +133,13 @@ def _check_paper(paper: Paper) -> Paper:
     """Return the paper if its file is valid; otherwise report all mistakes at once."""
     mistakes: list[tuple[int, str]] = []
     line = paper.document.line
+    try:
+        check_shape(paper.document.content, PAPER)
+    except DamagedFile as error:
+        raise ParameterError(f"{paper.document.name}: {error}") from None
+    for name, body in (paper["studies"] or {}).items():
+        if "shipped" not in body and "data" not in body:
+            mistakes.append((line("studies", name), f"the study {name} must have `data:`"))
     for key in ("title", "by", "studies", "items"):
         if not paper[key]:
             mistakes.append((1, f"`{key}:` is missing"))

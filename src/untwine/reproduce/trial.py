@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from untwine.errors import DataError
+from untwine.data.incoming.tables import parse_csv
+from untwine.errors import DamagedFile, DataError
 from untwine.reproduce.claims import (
     OURS,
     PAPER_SCALE,
@@ -23,13 +24,29 @@ from untwine.reproduce.claims import (
 )
 from untwine.reproduce.evidence import Evidence, PublishedEvidence, published_runs
 from untwine.reproduce.items import Item, Paper, PreparedItem, fingerprints, items_of, plan_study
+from untwine.runs.directory import SPEC
 from untwine.spec import Run
 from untwine.study.file import Study
-from untwine.study.folder import StudyFolder, open_folder, read_study_file
-from untwine.study.statistics import Table
-from untwine.tools.files import write_bytes
+from untwine.study.folder import MAX_STUDY_BYTES, StudyFolder, open_folder, read_study_file
+from untwine.study.statistics import DESCRIPTION, Table
+from untwine.tools.files import read_bytes, sha256, write_bytes
 from untwine.tools.sealed import read_json, write_json
 
+REMEDY = "write it again with `untwine reproduce --results`"
+RECORD = {
+    "study": str,
+    "scale": str,
+    "commit": str,
+    "continued?": [str],
+    "fingerprints": {str: str},
+    "stand_ins": {str: str},
+    "metrics": [str],
+    "examples": int,
+    "seeds": [int],
+    "settings": [SPEC],
+    "incomplete": [SPEC],
+    "table?": str,  # SHA-256 of the table beside it
+}
 EVIDENCE_SCALES = {OURS: "laptop", PAPER_SCALE: "paper"}
 
 
@@ -119,6 +136,7 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
         "seeds": sorted({run.seed for runs in complete for run in runs}),
         "settings": [runs[0].to_json() for runs in complete],
         "incomplete": [run.to_json() for run in left],
+        "table": sha256(text.encode()),
     }
     write_json(folder / f"{stem}.json", facts)
     return left
@@ -146,21 +164,31 @@ def _commits(facts: Mapping[str, Any]) -> list[str]:
 
 def read_records(paper: Paper, scale: str, folder: Path) -> dict[str, Record]:
     """Read the tables of a paper's studies at a scale."""
-    import pandas as pd
-
     records: dict[str, Record] = {}
     for name in paper["studies"]:
         file = folder / f"{paper.name}-{name}-{scale}.json"
         if not file.exists():
             continue
-        facts = read_json(file)
+        facts = read_json(file, RECORD, remedy=REMEDY)
         settings = [Run.from_json(run) for run in facts["settings"]]
         runs = tuple(replace(run, seed=seed) for run in settings for seed in facts["seeds"])
         study = Study(f"{paper.name}-{name}-{scale}", runs, tuple(facts["metrics"]))
-        table = pd.read_csv(file.with_suffix(".csv"), dtype={"value": str}, keep_default_na=True)
-        table = table.fillna({"value": ""}).copy()  # in one piece: there may be many columns
-        records[name] = Record(table, study, facts)
+        records[name] = Record(_read_table(file.with_suffix(".csv"), facts), study, facts)
     return records
+
+
+def _read_table(file: Path, facts: Mapping[str, Any]) -> Table:
+    """The scores of a record, checked against its facts; earlier records have no checksum."""
+    try:
+        content = read_bytes(file, MAX_STUDY_BYTES, error=DamagedFile)
+    except FileNotFoundError:
+        raise DamagedFile(f"{file} is missing; {REMEDY}") from None
+    if facts.get("table", sha256(content)) != sha256(content):
+        raise DamagedFile(f"{file} is damaged (its checksum differs); {REMEDY}")
+    table = parse_csv(content, str(file), texts=("value",))
+    if not {*DESCRIPTION} <= {*table.columns}:
+        raise DamagedFile(f"{file} is damaged: it does not describe its runs; {REMEDY}")
+    return table.fillna({"value": ""}).copy()  # in one piece: there may be many columns
 
 
 def recorded_evidence(item: Item, scale: str, records: Mapping[str, Record]) -> Evidence:

@@ -48,7 +48,7 @@ from untwine.runs.progress import read_progress
 from untwine.runs.received import load_data
 from untwine.runs.states import list_states, state_step
 from untwine.spec import Run, split_data
-from untwine.tools.files import open_regular, read_bytes, sha256
+from untwine.tools.files import expand_user, open_regular, read_bytes, sha256
 from untwine.tools.notebook import card_html
 from untwine.tools.process import is_running
 from untwine.tools.sealed import read_json, write_json
@@ -259,7 +259,7 @@ def load(place: str | Path) -> VAE:
     """
     if is_hub_address(place):
         return load_from_hub(str(place))
-    path = Path(place).expanduser()
+    path = expand_user(place)
     if os.path.lexists(path / "model.json"):
         return load_model(path)
     if not os.path.lexists(path / "run.json"):

@@ -18,6 +18,7 @@ from untwine.runs.directory import list_runs, open_run, read_spec
 from untwine.runs.hub import is_hub_address, load_from_hub
 from untwine.runs.names import run_name
 from untwine.runs.received import load_data
+from untwine.tools.files import expand_user
 from untwine.vae import VAE
 
 
@@ -62,7 +63,7 @@ class TrainedModel:
 
 def open_trained(name: str, out: str | Path = "runs", data: str | None = None) -> TrainedModel:
     """A model by its run, folder or address on the Hub, and the data named or the run's own."""
-    folder, on_hub = Path(name).expanduser(), is_hub_address(name)
+    folder, on_hub = expand_user(name), is_hub_address(name)
     if on_hub or os.path.lexists(folder / "model.json"):
         model = load_from_hub(name) if on_hub else load_model(folder)
         return TrainedModel(

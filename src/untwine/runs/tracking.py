@@ -12,7 +12,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from untwine.data.dataset import Dataset
-from untwine.errors import UnknownNameError
+from untwine.errors import RunError, UnknownNameError
 from untwine.records import is_image
 from untwine.schema import unknown_name
 from untwine.spec import Run
@@ -38,13 +38,20 @@ class Tracker(Protocol):
     def close(self) -> object: ...
 
 
+def refuse_link(path: Path) -> Path:
+    """The path, unless a link there leads elsewhere: the directory may be someone else's."""
+    if path.is_symlink():
+        raise RunError(f"{path} is a link; remove it")
+    return path
+
+
 class TensorBoard:
     """Event files below `OUT/tensorboard`, a folder for each run."""
 
     def __init__(self, spec: Run, run: Path, first_step: int) -> None:
         from torch.utils.tensorboard.writer import SummaryWriter
 
-        folder = run.parent / "tensorboard" / run.name
+        folder = refuse_link(run.parent / "tensorboard") / run.name
         # A resumed run repeats the rows since its checkpoint; they replace those of before.
         self.writer = SummaryWriter(str(folder), purge_step=first_step)
 
@@ -100,7 +107,7 @@ class MLflow:
         out = run.parent
         place = os.environ.get("MLFLOW_TRACKING_URI")
         pictures = None if place else (out.resolve() / "mlflow").as_uri()
-        place = place or f"sqlite:///{out.resolve()}/mlflow.db"
+        place = place or f"sqlite:///{refuse_link(out.resolve() / 'mlflow.db')}"
         out.mkdir(parents=True, exist_ok=True)
         with FileLock(out / ".mlflow.lock"):  # two processes cannot both create the database
             self.client = mlflow.MlflowClient(tracking_uri=place)

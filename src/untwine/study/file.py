@@ -26,6 +26,7 @@ from untwine.registry import load_plugin, metrics
 from untwine.schema import format_value, unknown_name
 from untwine.spec import build_model, plan, split_data
 from untwine.specification import NUMBER_BOUNDS, OPTIONS, Run
+from untwine.tools.files import expand_user
 from untwine.tools.notebook import card_html
 
 if TYPE_CHECKING:
@@ -311,7 +312,7 @@ def _accepted(
 
 def _load_plugin(document: Document, path: str) -> None:
     """Import a plug-in that a study file names, from the folder of the file."""
-    load_plugin(document.folder / Path(path).expanduser())
+    load_plugin(document.folder / expand_user(path))
 
 
 def _openable(data: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from untwine.data.incoming.tables import read_csv
+from untwine.data.incoming.tables import parse_csv, read_csv
 from untwine.errors import DataError, ParameterError
 from untwine.study.file import PLAIN, Study
-from untwine.study.folder import StudyFolder, make_folder
+from untwine.study.folder import StudyFolder, make_folder, read_imported
 from untwine.study.statistics import DESCRIPTION, Table
 
 # Locatello et al., 2019, as extracted for the comparison of constrained VAEs: their name of a
@@ -82,19 +82,35 @@ def _check_free(path: Path, name: str) -> None:
         raise DataError(f"{path} is a study with runs of its own; give another --name")
 
 
-def _read(file: Path) -> Table:
-    table = read_csv(file)
+def imported_table(path: Path) -> Table:
+    """The results that were imported into a study, which someone else may have sent."""
+    file = path / "imported.csv"
+    table = parse_csv(read_imported(path), str(file))
+    if missing := sorted(OUR_COLUMNS - set(table.columns)):
+        raise DataError(f"{file} has no columns {', '.join(missing)}; import the results again")
+    return _described(table, file)
+
+
+def _described(table: Table, file: Path) -> Table:
+    """A table under our names, checked."""
     if not len(table):
         raise DataError(f"{file} has no rows")
+    _check_columns(table, file, texts=("model", "setting", "data"), numbers=("seed",))
+    return table.assign(**{name: "" for name in ("value", "run") if name not in table})
+
+
+def _read(file: Path) -> Table:
+    table = read_csv(file)
     if OUR_COLUMNS <= set(table.columns):
-        _check_columns(table, file, texts=("model", "setting", "data"), numbers=("seed",))
-        return table.assign(**{name: "" for name in ("value", "run") if name not in table})
+        return _described(table, file)
     needed = {"model_name", "dataset", "model_random_seed"}
     if not needed <= set(table.columns):
         raise DataError(
             f"{file} has no columns {', '.join(sorted(needed))}; give the published files or what "
             "`untwine study results --csv` writes"
         )
+    if not len(table):
+        raise DataError(f"{file} has no rows")
     return _renamed(table, file)
 
 

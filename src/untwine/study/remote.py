@@ -18,7 +18,8 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from untwine.errors import DataError, RunError, UntwineError
+from untwine.data.incoming.bounds import refuse_unreadable
+from untwine.errors import RunError, UntwineError
 from untwine.runs.directory import (
     check_weights,
     is_finished,
@@ -123,8 +124,9 @@ def pull(address: str, jobs: Iterable[Job]) -> None:
     What has changed there is copied again; a failure that is gone there is forgotten here.
     """
     system, root = _system(address)
-    system.invalidate_cache()  # others write there
-    remote_files: dict[str, dict[str, Any]] = system.find(root, detail=True)
+    with refuse_unreadable(f"{address} cannot be listed"):
+        system.invalidate_cache()  # others write there
+        remote_files: dict[str, dict[str, Any]] = system.find(root, detail=True)
     for job in jobs:
         for name in SMALL:
             key = f"{root.rstrip('/')}/{job.spec.directory}/{name}"
@@ -221,7 +223,5 @@ def _mark(file: Path) -> tuple[int, int]:
 def _system(address: str) -> tuple[Any, str]:
     import fsspec
 
-    try:
+    with refuse_unreadable(f"{address} cannot be opened"):
         return fsspec.core.url_to_fs(address)
-    except (ImportError, ValueError) as error:
-        raise DataError(f"{address} cannot be opened: {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections import Counter
 from collections.abc import Iterable
@@ -19,8 +18,9 @@ from untwine.registry import Choice, datasets, metrics
 from untwine.runs.directory import read_done, score_values
 from untwine.schema import format_value
 from untwine.spec import Run
-from untwine.study.folder import StudyFolder, as_folder, read_imported
+from untwine.study.folder import StudyFolder, as_folder
 from untwine.study.job import Job, compares_runs, read_metric
+from untwine.study.published import imported_table
 from untwine.study.statistics import (
     PARAMETER,
     Table,
@@ -41,11 +41,9 @@ def results_table(study: StudyFolder | str | Path) -> Table:
     Args:
         study: its folder, or the path or name of that.
     """
-    import pandas as pd
-
     folder = as_folder(study)
     if folder.imported:
-        return pd.read_csv(io.BytesIO(read_imported(folder.path)))
+        return imported_table(folder.path)
     jobs = [job for job in folder.jobs() if os.path.lexists(job.path / "scores.json")]
     with ThreadPoolExecutor(8) as pool:
         scores = list(pool.map(_scores, jobs))

@@ -15,7 +15,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
-from untwine.errors import RunError, UntwineError
+from untwine.errors import ParameterError, RunError, UntwineError
 
 READ_FLAGS = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
@@ -55,6 +55,17 @@ def open_regular(path: Path, *, error: type[UntwineError] = RunError) -> Buffere
         os.close(handle)
         raise error(f"{path} is not a regular file; remove it")
     return os.fdopen(handle, "rb")
+
+
+def expand_user(path: str | Path) -> Path:
+    """The path with `~` expanded; refuse a name that no file can have.
+
+    >>> expand_user("~no-such-user/runs").as_posix()
+    '~no-such-user/runs'
+    """
+    if "\0" in str(path):
+        raise ParameterError(f"{str(path)!r} is not the name of a file or directory")
+    return Path(os.path.expanduser(path))
 
 
 def is_regular(path: Path) -> bool:

@@ -6,16 +6,14 @@ was at. Suggestions depend on the number of the trial alone, and on the trials b
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from untwine.data.opening import load_dataset
 from untwine.errors import ParameterError, RunError, UntwineError
@@ -29,34 +27,19 @@ from untwine.scoring.values import ScoreName
 from untwine.spec import Run, plan
 from untwine.state import History
 from untwine.tools.compute import derive_seed
-from untwine.tools.extras import needs_extra
 from untwine.tools.progress import progress
+from untwine.tuning.database import Tried, database, list_trials, locked_file
 from untwine.tuning.space import TUNABLE, Dimension, read_search
 from untwine.vae import VAE
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
 
-NAME = "untwine"  # of the study in the file
 LOOKS = 4  # parts of a training, after each of which it may be pruned
-STARTUP_TRIALS = 5  # that are never pruned
-STATES = {"COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "stopped"}
 
 
 class Pruned(Exception):
     """Ends the training of a trial that does worse than the others did."""
-
-
-@dataclass(frozen=True)
-class Tried:
-    """One trial: its values, its score, and what became of it."""
-
-    number: int  # from 1
-    values: dict[str, str]
-    state: str
-    score: float | None = None  # of a pruned trial the last one
-    runs: tuple[str, ...] = ()  # names of directories
-    reason: str = ""  # why it failed
 
 
 @dataclass(frozen=True)
@@ -147,7 +130,11 @@ def tune(
     search_space = read_search(search, spec)
     tuning = Tuning(spec, search_space, goal, Path(file), Path(out), seeds)
     options = {"device": device, "threads": threads}
-    with locked_file(tuning.file), database(tuning, n_examples) as study:
+    names = {one.name for one in search_space}
+    opened = database(
+        tuning.file, question_of(tuning, n_examples), names, maximise=goal.higher_is_better
+    )
+    with locked_file(tuning.file), opened as study:
         objective = Objective(tuning, plan_trial, n_examples, prune, options)
         _run_trials(study, objective, trials, quiet)
         return replace(tuning, trials=list_trials(study))
@@ -318,87 +305,12 @@ def short(value: str) -> str:
         return value
 
 
-def list_trials(study: Study) -> list[Tried]:
-    """All trials in the file."""
-    rows: list[Tried] = []
-    for trial in study.get_trials(deepcopy=False):
-        values = {name: _text(value) for name, value in trial.params.items()}
-        score = trial.value
-        if score is None and trial.intermediate_values:
-            score = trial.intermediate_values[max(trial.intermediate_values)]
-        runs, reason = trial.user_attrs.get("runs", ()), trial.user_attrs.get("reason", "")
-        state = STATES.get(trial.state.name, "stopped")
-        rows.append(Tried(trial.number + 1, values, state, score, tuple(runs), reason))
-    return rows
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else repr(value)
-
-
-@contextlib.contextmanager
-def locked_file(file: Path) -> Iterator[None]:
-    """Let one process at a time work on a file; the system releases it when the process dies."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(file.with_name(f".{file.name}.lock"), timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise RunError(
-            f"another process is working on {file}; wait for it, or use another --file"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextlib.contextmanager
-def database(tuning: Tuning, n_examples: int) -> Iterator[Study]:
-    """The search in a file; one that asks for something else is refused."""
-    with needs_extra("optuna", "untwine tune"):
-        import optuna
-        import sqlalchemy.exc
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    direction = "maximize" if tuning.by.higher_is_better else "minimize"
-    storage = None
-    try:
-        storage = optuna.storages.RDBStorage(f"sqlite:///{tuning.file.resolve()}")
-        pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS)
-        study = optuna.create_study(
-            storage=storage,
-            study_name=NAME,
-            direction=direction,
-            pruner=pruner,
-            load_if_exists=True,
-        )
-        _require_same(study, tuning, n_examples)
-        yield study
-    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-        reason = str(error).partition("\n")[0]
-        raise RunError(f"{tuning.file} is not a search, or is damaged: {reason}") from error
-    finally:
-        optuna.logging.set_verbosity(verbosity)
-        if storage is not None:
-            storage.engine.dispose()
-
-
-def _require_same(study: Study, tuning: Tuning, n_examples: int) -> None:
-    """Write down what is asked for, or refuse a file that holds the answer to something else."""
-    question = {
+def question_of(tuning: Tuning, n_examples: int) -> dict[str, Any]:
+    """What is asked for, as the file notes it."""
+    return {
         "run": tuning.spec.hash,
         "search": sorted(map(str, tuning.dimensions)),
         "by": metrics.expression(tuning.by.choice) + tuning.by.key,
         "seeds": tuning.seeds,
         "examples": n_examples,
     }
-    stored = study.user_attrs.get("question")
-    if stored is None:
-        study.set_user_attr("question", question)
-    elif stored != question:
-        other = [name for name in question if stored.get(name) != question[name]]
-        raise ParameterError(
-            f"{tuning.file} holds another search (different: {', '.join(other)}); repeat its "
-            "command to resume it, or use another --file"
-        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ FREE_BYTES = 2**26  # what any packed file may grow to
 MAX_RATIO = 200  # how many times its size a larger one may grow; dSprites grows 115 times
 MAX_REASON = 160  # characters of a decoder's own message that are quoted
 READ_CHUNK = 2**20
+BLOCK = 512  # bytes, of `stat`
+MAX_PIECES = 10_000  # of a file with holes that are looked at
 
 
 @contextmanager
@@ -59,9 +62,33 @@ def check_unpacked(what: str, packed: int, unpacked: int) -> None:
 
 
 def file_size(path: Path) -> int:
-    """The size of a regular file; refuse what is none, as a pipe or a device never ends."""
+    """The size of a regular file that is there.
+
+    Refuse what is none, as a pipe or a device never ends, and a file that is nearly all holes, as
+    reading zeros takes as long as reading numbers.
+    """
     if not path.is_file():
         raise DataError(f"{path} is not a file" if path.exists() else f"there is no file at {path}")
+    state = path.stat()
+    allocated = BLOCK * getattr(state, "st_blocks", state.st_size)
+    if state.st_size > max_unpacked(allocated) and state.st_size > max_unpacked(_written(path)):
+        raise DataError(
+            f"{path} has {state.st_size:,} bytes, nearly all of them holes; copy it again"
+        )
+    return state.st_size
+
+
+def _written(path: Path) -> int:
+    """How many bytes of a file are not holes; of a file in very many pieces, its size."""
+    total = end = 0
+    with path.open("rb") as stream:
+        for _ in range(MAX_PIECES):
+            try:
+                start = os.lseek(stream.fileno(), end, os.SEEK_DATA)
+            except OSError:  # nothing but a hole from here on
+                return total
+            end = os.lseek(stream.fileno(), start, os.SEEK_HOLE)
+            total += end - start
     return path.stat().st_size
 
 
@@ -109,12 +136,12 @@ def read_packed(path: Path) -> bytes:
         return stream.read()
 
 
-def read_text(path: Path, most: int) -> str:
-    """The text of a file of at most so many bytes."""
+def read_text(path: Path, most: int, errors: str = "strict") -> str:
+    """The text of a file of at most so many bytes; `errors` as of `open`."""
     size = file_size(path)
     if size > most:
         raise DataError(f"{path} has {size:,} bytes; at most {most:,} are read")
-    return path.read_text("utf-8")
+    return path.read_text("utf-8", errors)
 
 
 def hash_stream(stream: IO[bytes] | BoundedStream, kind: str = "sha256") -> Any:

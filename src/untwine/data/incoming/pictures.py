@@ -53,6 +53,14 @@ def decode_picture(content: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
     return image
 
 
+def convert_picture(image: Image, mode: str) -> Image:
+    """The picture in another mode; an error says what it has, as that of `decode_picture`."""
+    try:
+        return image.convert(mode)
+    except (ValueError, OSError):  # Pillow converts some modes, such as LAB, to few others
+        raise DataError(f"has pixels of mode {image.mode}; save it in colours or in grey") from None
+
+
 def turn_upright(image: Image) -> Image:
     """The picture as its metadata says it is held; damaged metadata counts as none."""
     from PIL import ExifTags, ImageOps

@@ -8,7 +8,7 @@ import re
 import struct
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,16 +46,33 @@ MAX_HDF5_CHUNK = 2**28  # bytes
 
 def read_csv(path: Path) -> pd.DataFrame:
     """A table with a header, plain or compressed with gzip, with single or double quotes."""
+    content = read_packed(path)
+    quote = "'" if SINGLE_QUOTED.search(content[:4096]) else '"'
+    return parse_csv(content, str(path), quote=quote)
+
+
+def parse_csv(
+    content: bytes, what: str, *, quote: str = '"', texts: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The table in the content of a CSV file with a header.
+
+    Args:
+        content: of the file.
+        what: names it in errors.
+        quote: around cells.
+        texts: columns that are read as text, whatever they hold.
+    """
     import pandas as pd
 
-    content = read_packed(path)
     first = content[: content.find(b"\n") + 1 or None]
     if not first.strip() or first.count(b",") >= MAX_MIXED_COLUMNS:
-        raise DataError(f"{path} must begin with the names of 1 to {MAX_MIXED_COLUMNS:,} columns")
-    quote = "'" if SINGLE_QUOTED.search(content[:4096]) else '"'
-    with refuse_unreadable(f"{path} is not a CSV file"), warnings.catch_warnings():
+        raise DataError(f"{what} must begin with the names of 1 to {MAX_MIXED_COLUMNS:,} columns")
+    types = dict.fromkeys(texts, "str")
+    with refuse_unreadable(f"{what} is not a CSV file"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
-        return pd.read_csv(io.BytesIO(content), quotechar=quote, low_memory=False, index_col=False)
+        return pd.read_csv(
+            io.BytesIO(content), quotechar=quote, low_memory=False, index_col=False, dtype=types
+        )
 
 
 def read_numbers(path: Path) -> NDArray[np.float64]:
