@@ -200,7 +200,7 @@ def test_a_taken_name_of_a_kind_that_nobody_has_looked_up_yet(tmp_path):
 @pytest.mark.parametrize("path", ["nothing.py", ".", "~no-such-user/x.py", "a\0b"])
 def test_a_plug_in_that_is_not_there_is_refused_in_a_sentence(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ParameterError, match="there is no plug-in at|is not the name of a file"):
+    with pytest.raises(ParameterError, match=r"there is no plug-in at|is not the name of a file"):
         load_plugin(path)
 
 

@@ -373,7 +373,7 @@ def test_imported_results_that_were_changed_are_named(tmp_path):
     path = import_published([tmp_path / "mine.csv"], "x", tmp_path)[0].path
     file = path / "imported.csv"
     file.write_text(file.read_text().replace("0", "1", 1))
-    with pytest.raises(RunError, match="imported.csv is damaged"):
+    with pytest.raises(RunError, match=r"imported\.csv is damaged"):
         results_table(path)
 
 

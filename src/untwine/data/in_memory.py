@@ -17,9 +17,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from untwine.data.arrays import factor_table, group_ids
 from untwine.data.dataset import Dataset, Factors, Pixels, Vectors
 from untwine.errors import DamagedFile, DataError
 from untwine.registry import Choice
+from untwine.schema import MAX_COUNT
 from untwine.tools.files import write_atomically
 from untwine.tools.sealed import check_shape, decode_json
 
@@ -151,20 +153,27 @@ def _restore(
     values = torch.from_numpy(examples.copy())
     if (values.ndim, values.dtype) not in ((4, torch.uint8), (2, torch.float32)):
         raise ValueError(f"its examples are {values.dtype} of shape {tuple(values.shape)}")
-    if any(len(table) != len(values) for table in tables.values()):
-        raise ValueError("its arrays differ in length")
-    named, factors = facts["factors"], None
-    if named is not None:
-        levels = {name: tuple(words) for name, words in named["level_names"].items()}
-        names, sizes, unordered = (tuple(named[key]) for key in ("names", "sizes", "unordered"))
-        factors = Factors(names, sizes, tables["factors"], unordered, levels)
-    kind = facts["likelihood"]
+    if not values.numel() or not torch.isfinite(values).all():
+        raise ValueError("its examples are empty, NaN or infinite")
+    n, named, kind = len(values), facts["factors"], facts["likelihood"]
     return Dataset(
         Pixels(values) if values.ndim == 4 else Vectors(values),
-        factors,
+        None if named is None else _restore_factors(tables["factors"], n, named),
         Choice(kind["name"], {key: value for key, value in kind.items() if key != "name"}),
         in_unit_interval=facts["in_unit_interval"],
-        groups=torch.from_numpy(tables["groups"].copy()) if "groups" in tables else None,
+        groups=group_ids(tables["groups"], n) if "groups" in tables else None,
         example_names=facts["example_names"],
         preparation=facts["preparation"],
     )
+
+
+def _restore_factors(table: NDArray[Any], n: int, facts: dict[str, Any]) -> Factors:
+    """The factors of n examples; a factor may have more levels than the examples show."""
+    words = {name: tuple(levels) for name, levels in facts["level_names"].items()}
+    names, sizes = tuple(facts["names"]), tuple(facts["sizes"])
+    factors = factor_table(table, n, names, tuple(facts["unordered"]), words)
+    if len(sizes) != len(names) or any(
+        not least <= size <= MAX_COUNT for least, size in zip(factors.sizes, sizes, strict=True)
+    ):
+        raise ValueError(f"its factors cannot have {sizes} levels")
+    return replace(factors, sizes=sizes)

@@ -9,6 +9,7 @@ stored in the run's `measures.json` and become columns of the study's table. Bot
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import os
 import pkgutil
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from untwine.errors import DamagedFile, UnknownNameError, UntwineError
+from untwine.errors import DamagedFile, ParameterError, UnknownNameError, UntwineError
 from untwine.runs.directory import open_run, read_done
 from untwine.schema import unknown_name
 from untwine.tools.sealed import read_json, write_json
@@ -51,6 +52,15 @@ class NamedFunctions:
             raise UnknownNameError(unknown_name(self.kind, name, self._functions))
         return self._functions[name]
 
+    def call(self, name: str, subject: object, params: Mapping[str, Any] | None) -> Any:
+        """The result of the function of this name; refuse parameters that it does not have."""
+        function = self[name]
+        try:
+            inspect.signature(function).bind(subject, **(params or {}))
+        except TypeError as error:
+            raise ParameterError(f"the {self.kind} {name} is used wrongly: {error}") from None
+        return function(subject, **(params or {}))
+
 
 exhibit = NamedFunctions("exhibit")
 measure = NamedFunctions("measure")
@@ -66,7 +76,7 @@ def import_functions() -> None:
 def render_entry(evidence: object, entry: Mapping[str, Any]) -> Iterator[Section]:
     """Yield the sections of one entry of an item's `show`."""
     for name, params in entry.items():
-        yield from exhibit[name](evidence, **(params or {}))
+        yield from exhibit.call(name, evidence, params)
 
 
 def measure_run(
@@ -77,12 +87,12 @@ def measure_run(
     Returns:
         columns `LABEL.KEY`; the label defaults to the name of the measure.
     """
-    function, label = measure[name], label or name
+    label = label or name
     asked = json.loads(json.dumps({"measure": name, **params}))
     weights = read_done(path)["weights"]
     stored = _read_measures(path, weights)
     if stored.get(label, {}).get("asked") != asked:
-        stored[label] = {"asked": asked, "values": function(open_run(path), **params)}
+        stored[label] = {"asked": asked, "values": measure.call(name, open_run(path), params)}
         write_json(path / "measures.json", {"weights": weights, "measures": stored})
     return {f"{label}.{key}": float(value) for key, value in stored[label]["values"].items()}
 
