@@ -30,7 +30,8 @@ def best_runs(folder: StudyFolder, by: str) -> tuple[list[str], list[list[str]],
     Without a score, by the one that needs no labels.
     """
     table, by = results_table(folder), by or label_free_score()
-    if by not in table or by in DESCRIPTION or table[by].isna().all():
+    absent = by not in table or by in DESCRIPTION
+    if absent or table[by].dtype.kind not in "if" or table[by].isna().all():
         raise _no_score(folder, table, by)
     sign = 1 if higher_is_better(by) else -1
     rows: list[list[str]] = []
