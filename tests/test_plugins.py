@@ -181,6 +181,28 @@ def test_a_broken_plug_in_warns_by_name_and_spoils_nothing(tmp_path, quiet, end,
     assert "stripes" in datasets
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("weight: NonNegative", "weight: 'NoSuchType'"),
+        ("weight: NonNegative", "weight: list"),
+        ("= 1.0", "= -1.0"),
+        ("= 1.0", "= float('nan')"),
+        ('title="Quiet VAE"', "title=3"),
+    ],
+)
+def test_a_plug_in_of_odd_declarations_is_left_out_until_it_is_mended(quiet, old, new, capsys):
+    good = quiet.read_text()
+    assert old in good
+    quiet.write_text(good.replace(old, new))
+    os.environ[plugins.VARIABLE] = str(quiet)
+    assert "quiet-vae" not in list(models) and "vae" in list(models)
+    assert "quiet.py is left out, because it fails" in capsys.readouterr().err
+    quiet.write_text(good)
+    load_plugin(quiet)
+    assert "quiet-vae" in list(models)
+
+
 def test_a_taken_name_is_refused_and_stays_what_it_was(tmp_path, capsys):
     path = tmp_path / "thief.py"
     path.write_text(QUIET.replace("def quiet_vae", "def vae"))

@@ -28,6 +28,7 @@ from untwine.tools.terminal import warn
 
 GROUP = "untwine"  # of entry points
 VARIABLE = "UNTWINE_PLUGINS"  # paths, separated as in PATH
+PREFIX = "untwine_plugin_"  # of the modules of files
 Sources = dict[str, dict[str, bytes]]  # by name of a plug-in: its files by relative path
 
 
@@ -61,11 +62,14 @@ class Plugins:
         self._warned: set[Plugin] = set()
         self._lock = threading.RLock()
 
-    def load(self, forget: Callable[[str], None], *, again: bool = False) -> None:
+    def load(
+        self, forget: Callable[[str], None], check: Callable[[str], None], *, again: bool = False
+    ) -> None:
         """Import what is announced and not imported yet; what fails is left out with a warning.
 
         Args:
             forget: removes what a module registered before it failed.
+            check: refuses what a module has registered if it cannot be used.
             again: look even if nothing else has been announced since the last time.
         """
         announced = os.environ.get(VARIABLE, "")
@@ -78,15 +82,21 @@ class Plugins:
             try:
                 if self._announced is None:
                     for entry_point in entry_points(group=GROUP):
-                        self._load(entry_point.name, entry_point.module, entry_point, forget)
+                        place = entry_point.name, entry_point.module, entry_point
+                        self._load(*place, forget, check)
                 for path in announced_paths():
-                    self._load(str(path), module_name(path), path, forget)
+                    self._load(str(path), module_name(path), path, forget, check)
                 self._announced = announced
             finally:
                 self._busy = False
 
     def _load(
-        self, key: str, module: str, place: Path | EntryPoint, forget: Callable[[str], None]
+        self,
+        key: str,
+        module: str,
+        place: Path | EntryPoint,
+        forget: Callable[[str], None],
+        check: Callable[[str], None],
     ) -> None:
         if module in self.loaded or key in self.failures:
             return
@@ -98,8 +108,11 @@ class Plugins:
                 imported = importlib.import_module(module)
                 version = place.dist.version if place.dist else ""
             plugin = Plugin(place.name, version, hash_of(imported))
+            check(module)
         except (Exception, SystemExit) as error:
             forget(module)
+            if module.startswith(PREFIX):  # so that it is imported again once it is mended
+                sys.modules.pop(module, None)
             self.failures[key] = f"{type(error).__name__}: {error}"
             warn(f"the plug-in {key} is left out, because it fails: {self.failures[key]}")
             return
@@ -162,7 +175,7 @@ def module_name(place: Path) -> str:
         file = getattr(module, "__file__", None)
         if file and name != "__main__" and Path(file) == source_of(place):
             return name
-    return f"untwine_plugin_{sha256(str(place).encode())[:8]}_{place.stem}"
+    return f"{PREFIX}{sha256(str(place).encode())[:8]}_{place.stem}"
 
 
 def import_file(place: Path, name: str) -> ModuleType:

@@ -109,18 +109,22 @@ class Registry:
 
     def _discover(self) -> dict[str, Entry]:
         importlib.import_module(self._package)
-        plugins.load(forget)
+        plugins.load(forget, check_entries)
         return self._entries
 
     def registered(self) -> list[Entry]:
         """What is registered so far; imports nothing."""
         return list(self._entries.values())
 
+    def registered_by(self, module: str) -> list[Entry]:
+        """What a module and the modules below it have registered so far."""
+        below = f"{module}."
+        return [e for e in self.registered() if f"{e.function.__module__}.".startswith(below)]
+
     def forget(self, module: str) -> None:
         """Remove what a module and the modules below it have registered."""
-        for entry in self.registered():
-            if f"{entry.function.__module__}.".startswith(f"{module}."):
-                del self._entries[entry.name]
+        for entry in self.registered_by(module):
+            del self._entries[entry.name]
 
     def register(
         self, *, title: str, paper: str, url: str = "", **facts: Any
@@ -325,6 +329,27 @@ def forget(module: str) -> None:
         registry.forget(module)
 
 
+def check_entries(module: str) -> None:
+    """Refuse what a module has registered if it could not be listed, chosen and stored."""
+    for registry in REGISTRIES:
+        for entry in registry.registered_by(module):
+            texts = {"title": entry.title, "paper": entry.paper, "url": entry.url}
+            for name, text in texts.items():
+                if not isinstance(text, str):
+                    raise UntwineError(f"the {name} of {entry.name} must be text, not {text!r}")
+            for parameter in entry.parameters.values():
+                if not schema.is_supported(parameter.type):
+                    raise UntwineError(f"{entry.name}.{parameter.name} has no type that can be set")
+                parameter.check(parameter.default)
+            if registry is metrics:
+                entry.is_higher_better()
+                low, high = entry.metadata["range"]
+                if not isinstance(low, int | float) or not isinstance(high, int | float | None):
+                    raise UntwineError(f"the range of {entry.name} must be two numbers")
+                for params in entry.metadata.get("variants", {}).values():
+                    schema.fill_defaults(entry.name, entry.parameters, params)
+
+
 def load_plugin(path: str | Path) -> Plugin:
     """Import a plug-in: a .py file, or a folder with an `__init__.py`, that registers parts.
 
@@ -332,7 +357,7 @@ def load_plugin(path: str | Path) -> Plugin:
     """
     place = announce(path)
     plugins.failures.pop(str(place), None)  # it may have been mended
-    plugins.load(forget, again=True)
+    plugins.load(forget, check_entries, again=True)
     if str(place) in plugins.failures:
         raise ParameterError(f"the plug-in {path} fails: {plugins.failures[str(place)]}")
     plugin = plugins.owner(module_name(place))
@@ -348,7 +373,7 @@ def plugins_of(entries: Iterable[Entry]) -> tuple[Plugin, ...]:
 
 def require_plugins(needed: Iterable[Plugin]) -> None:
     """Refuse what needs a plug-in that is not loaded; warn if its source has changed."""
-    plugins.load(forget)
+    plugins.load(forget, check_entries)
     plugins.require(needed)
 
 

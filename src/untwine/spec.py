@@ -21,6 +21,7 @@ from untwine.data.opening import (
     entries_of,
     load_dataset,
     reopen_with,
+    require_text,
     resolve_dataset,
 )
 from untwine.data.tables import check_columns
@@ -237,6 +238,7 @@ def plan(
     for name in placed.keys() & own.keys():
         raise ParameterError(f"{name} is set by {data} already; do not set it again")
     choice = datasets.choose(entry.name, **{**placed, **absolute_paths(entry, own)})
+    require_text(choice)
     loaded = load_dataset(choice)
     pieces = resolve_model(
         model, loaded, asked, network=network, likelihood=likelihood, others=[entry]

@@ -129,7 +129,6 @@ CASES = {
         "wider.png": png_of(2**31 - 1, 2**31 - 1),
         "cut.png": picture()[:40],
         "text.png": b"hello",
-        "lab.png": picture("TIFF", mode="LAB"),
         "float.png": picture("TIFF", mode="F"),
     },
     "idx": {

@@ -59,12 +59,14 @@ def forgetting():
         mock.patch.object(plugins, "plugins", fresh_plugins),
         mock.patch.object(registry, "plugins", fresh_plugins),
     ):
-        yield
-    for kind, entries in zip(registry.REGISTRIES, before, strict=True):
-        kind._entries = entries
-    for name in set(sys.modules) - modules:
-        if "untwine_plugin" in name:
-            del sys.modules[name]
+        try:
+            yield
+        finally:
+            for kind, entries in zip(registry.REGISTRIES, before, strict=True):
+                kind._entries = entries
+            for name in set(sys.modules) - modules:
+                if name.startswith(plugins.PREFIX):
+                    del sys.modules[name]
 
 
 def plugin_door(place: Path, private: Path):
@@ -120,7 +122,7 @@ def tracker_door(place: Path, private: Path):
             os.mkfifo(events)
         elif kind == 3:
             events.write_bytes(b"x")
-        address = rng.choice(ODD[:40]).replace("\0", "")
+        address = rng.choice([text for text in ODD[:40] if text.isprintable()])
         settings = {"MLFLOW_TRACKING_URI": address, "WANDB_MODE": "offline", "WANDB_DIR": str(out)}
 
         def work() -> object:

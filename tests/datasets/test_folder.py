@@ -83,6 +83,14 @@ def test_names_that_are_not_utf_8_are_shown_with_their_bytes(photos):
     assert untwine.dataset(photos).example_names[-1] == r"\xff.bmp"
 
 
+def test_a_folder_whose_name_is_not_utf_8_has_no_runs(photos, tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    os.rename(photos, path)
+    assert len(untwine.dataset(path)) == 6
+    with pytest.raises(DataError, match=r"/\\xff is not UTF-8; rename it"):
+        untwine.plan("vae", path)
+
+
 def test_a_file_of_holes_is_refused_before_it_is_read(photos, tmp_path):
     pipe, large = pathlib.Path(photos, "pipe.png"), pathlib.Path(photos, "large.png")
     os.mkfifo(pipe)
@@ -97,7 +105,7 @@ def test_a_file_of_holes_is_refused_before_it_is_read(photos, tmp_path):
 def test_pictures_of_modes_that_cannot_be_converted_are_named(photos):
     Image.new("LAB", (20, 12)).save(pathlib.Path(photos, "lab.tiff"))
     with pytest.raises(DataError, match=r"lab\.tiff: has pixels of mode LAB"):
-        untwine.dataset(photos)
+        untwine.dataset(photos, channels=1)
 
 
 def test_sub_folders_are_classes_on_request(tmp_path, capsys):

@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from untwine.cli.main import app
 from untwine.errors import DataError, ParameterError, RunError, UnknownNameError
 from untwine.report.published import restrict_to_data, restrict_to_values, which_values
 from untwine.report.study import sections, write_study_report
@@ -371,6 +373,7 @@ def test_imported_results_of_someone_else_are_checked(tmp_path, content, sentenc
 def test_imported_results_that_were_changed_are_named(tmp_path):
     (tmp_path / "mine.csv").write_text(table().to_csv(index=False))
     path = import_published([tmp_path / "mine.csv"], "x", tmp_path)[0].path
+    assert CliRunner().invoke(app, ["study", "results", str(path)]).exit_code == 0
     file = path / "imported.csv"
     file.write_text(file.read_text().replace("0", "1", 1))
     with pytest.raises(RunError, match=r"imported\.csv is damaged"):

@@ -13,6 +13,7 @@ from untwine.errors import DataError, UnknownNameError, UntwineError
 from untwine.registry import EXPRESSION, Choice, Entry, datasets
 from untwine.schema import Value, format_value, unknown_name
 from untwine.tools.files import expand_user
+from untwine.tools.terminal import printable
 
 FILE_PARAMETERS = ("path", "painting")  # parameters of datasets that name files
 MAX_LOADED = 4  # datasets in memory
@@ -96,6 +97,13 @@ def entries_of(choice: Choice) -> list[Entry]:
     inner = [resolve_dataset(str(choice.params[key])) for key in entry.expressions]
     others = [datasets.choose(other.name, **settings) for other, settings in inner]
     return [entry, *(below for other in others for below in entries_of(other))]
+
+
+def require_text(choice: Choice) -> None:
+    """Refuse a path that is not UTF-8, which run.json could not name."""
+    for value in choice.params.values():
+        if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+            raise DataError(f"the path {printable(value)} is not UTF-8; rename it")
 
 
 def load_dataset(choice: Choice) -> Dataset:

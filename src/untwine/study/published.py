@@ -88,14 +88,16 @@ def imported_table(path: Path) -> Table:
     table = parse_csv(read_imported(path), str(file))
     if missing := sorted(OUR_COLUMNS - set(table.columns)):
         raise DataError(f"{file} has no columns {', '.join(missing)}; import the results again")
-    return _described(table, file)
+    if "seconds" not in table:  # of published runs
+        table = table.assign(seconds=float("nan"))
+    return _described(table, file, numbers=("seed", "seconds"))
 
 
-def _described(table: Table, file: Path) -> Table:
+def _described(table: Table, file: Path, numbers: Sequence[str] = ("seed",)) -> Table:
     """A table under our names, checked."""
     if not len(table):
         raise DataError(f"{file} has no rows")
-    _check_columns(table, file, texts=("model", "setting", "data"), numbers=("seed",))
+    _check_columns(table, file, texts=("model", "setting", "data"), numbers=numbers)
     return table.assign(**{name: "" for name in ("value", "run") if name not in table})
 
 
