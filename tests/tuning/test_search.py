@@ -26,7 +26,7 @@ from untwine.errors import (
 from untwine.runs import training
 from untwine.runs.names import place_run
 from untwine.study.stored_codes import read_codes
-from untwine.tuning import search
+from untwine.tuning import database, search
 from untwine.tuning.space import read_search
 
 DATA = "sprites(size=16)"
@@ -98,7 +98,7 @@ def test_the_planted_value_is_found(here, planted):
 def test_trials_that_do_badly_are_pruned_by_the_score_that_is_returned(here, planted):
     tuning = untwine.tune("beta-vae", DATA, ["beta=0.5..20:log"], by="mig", trials=25, **QUICK)
     pruned = [tried for tried in tuning.trials if tried.state == "pruned"]
-    assert pruned and all(tried.number > search.STARTUP_TRIALS for tried in pruned)
+    assert pruned and all(tried.number > database.STARTUP_TRIALS for tried in pruned)
     final = {tried.number: -abs(math.log(float(tried.values["beta"]) / TARGET)) for tried in pruned}
     assert all(value < tuning.best.score for value in final.values())
     assert abs(math.log(float(tuning.best.values["beta"]) / TARGET)) < 0.2
