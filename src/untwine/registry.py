@@ -333,7 +333,11 @@ def check_entries(module: str) -> None:
     """Refuse what a module has registered if it could not be listed, chosen and stored."""
     for registry in REGISTRIES:
         for entry in registry.registered_by(module):
-            texts = {"title": entry.title, "paper": entry.paper, "url": entry.url}
+            texts: dict[str, object] = {
+                "title": entry.title,
+                "paper": entry.paper,
+                "url": entry.url,
+            }
             for name, text in texts.items():
                 if not isinstance(text, str):
                     raise UntwineError(f"the {name} of {entry.name} must be text, not {text!r}")

@@ -67,7 +67,7 @@ def parse_csv(
     first = content[: content.find(b"\n") + 1 or None]
     if not first.strip() or first.count(b",") >= MAX_MIXED_COLUMNS:
         raise DataError(f"{what} must begin with the names of 1 to {MAX_MIXED_COLUMNS:,} columns")
-    types = dict.fromkeys(texts, "str")
+    types: Any = dict.fromkeys(texts, "str")
     with refuse_unreadable(f"{what} is not a CSV file"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
         return pd.read_csv(
