@@ -13,11 +13,12 @@ import sys
 from pathlib import Path
 
 from harness import machine
+from picture import draw
 
 HERE = Path(__file__).parent
 SCRIPTS = (
-    *("job", "train", "busy", "models", "peers", "data", "encode"),
-    *("metrics", "study", "growth", "startup", "explorer"),
+    *("job", "peers", "train", "busy", "models", "data", "encode"),
+    *("metrics", "fid", "study", "growth", "startup", "explorer"),
 )
 HEAD = """# Benchmarks
 
@@ -31,7 +32,24 @@ prints one section. Nothing else should run on the machine meanwhile.
 def sections(text):
     """{script: its section} of a page."""
     parts = re.split(r"<!-- (\w+) -->\n", text)[1:]
-    return dict(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
+    texts = (re.sub(r"!\[.*\]\(.*\)\n+", "", part).strip() for part in parts[1::2])
+    return dict(zip(parts[::2], texts, strict=True))
+
+
+def with_picture(name, text, folder):
+    """A section with its picture below the line that names the machine."""
+    title, machine_line, rest = re.split(r"\n+", text, maxsplit=2)
+    picture = draw(name, text, folder)
+    return "\n\n".join(filter(None, (title, machine_line, picture, rest)))
+
+
+def write_page(texts, out):
+    blocks = [
+        f"<!-- {name} -->\n{with_picture(name, texts[name], out.parent / 'figures')}\n"
+        for name in SCRIPTS
+        if name in texts
+    ]
+    out.write_text("\n".join([HEAD, *blocks]))
 
 
 def run_script(name):
@@ -56,8 +74,7 @@ def main():
     texts = sections(options.out.read_text()) if options.out.exists() else {}
     for name in options.scripts or SCRIPTS:
         texts[name] = run_script(name)
-        blocks = [f"<!-- {name} -->\n{texts[name]}\n" for name in SCRIPTS if name in texts]
-        options.out.write_text("\n".join([HEAD, *blocks]))
+        write_page(texts, options.out)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,11 @@ untwine --help  the help of the command
 import torch    the cost of every command that computes
 import untwine  the package, which loads its names on first use
 ready to train  import untwine and everything needed to build and train a model
-first image     `untwine explore` of a small run, from its start to the first decoded PNG
+one step        `untwine train vae` of one step on sprites of 16 pixels
+untwine score   MIG of 1,000 codes in a file
+untwine runs    a list of 1,000 runs
+first page      `untwine explore` of a small run, from its start to its page
+first image     the same, to the first decoded PNG
 
 Then, for every dataset that needs no files, the time from its name to its first batch, with torch
 and untwine loaded, as a multiple of a later batch of sprites. `first time` fills the cache of the
@@ -16,7 +20,9 @@ dataset; `first batch` reads it. About five minutes; one with --quick.
 
 import argparse
 import asyncio
+import itertools
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,6 +30,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 from explorer import Line, server
 from harness import Result, seconds, section, show, table
 
@@ -31,6 +38,7 @@ import untwine
 from untwine.registry import datasets
 
 BATCH, LATER = 64, 30
+RUNS = 1_000
 COMMANDS = {
     "python": ["-c", "pass"],
     "untwine --help": ["-m", "untwine", "--help"],
@@ -53,25 +61,62 @@ def command(words):
     subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=True)
 
 
-def first_image(path):
-    """Start the explorer of a run and decode the origin."""
-    run = untwine.open_run(path)
-    code = ",".join(["0"] * run.spec.latent)
+def answer_of(path, request):
+    """Start the explorer of a run and wait for the answer to a request."""
 
     def work():
         with server(path) as address:
-            asyncio.run(Line(address).get(f"/api/runs/{quote(path.name)}/decode.png?code={code}"))
+            asyncio.run(Line(address).get(request))
 
     return work
+
+
+def one_step(folder):
+    """Train one step, in a directory of its own each time."""
+    train = ["train", "vae", "sprites", "--set", "size=16", "--network", "mlp", "--steps", "1"]
+    turns = itertools.count()
+    return lambda: command(["-m", "untwine", *train, "-q", "--out", str(folder / str(next(turns)))])
+
+
+def many_runs(path, folder):
+    """Copies of a run without its weights, which the list does not read."""
+    for number in range(RUNS):
+        shutil.copytree(
+            path, folder / f"{path.name}-{number}", ignore=shutil.ignore_patterns("*.safetensors")
+        )
+    return folder
+
+
+def small_arrays(folder):
+    """The files of codes and factors of 1,000 examples."""
+    rng = np.random.default_rng(0)
+    files = [folder / "codes.npy", folder / "factors.npy"]
+    np.save(files[0], rng.normal(size=(1_000, 10)))
+    np.save(files[1], rng.integers(5, size=(1_000, 5)))
+    return list(map(str, files))
+
+
+def contenders(scratch):
+    """{name: what to time}."""
+    path = untwine.run(untwine.plan("vae", "sprites", size=32, steps=10), scratch, quiet=True)
+    untwine.evaluate_run(path, metrics=["mig", "reconstruction"], n_examples=500, quiet=True)
+    origin = ",".join(["0"] * untwine.open_run(path).spec.latent)
+    listed = str(many_runs(path, scratch / "many"))
+    works = {name: lambda words=words: command(words) for name, words in COMMANDS.items()}
+    score = ["-m", "untwine", "score", *small_arrays(scratch), "--metrics", "mig", "-q"]
+    return works | {
+        "one step": one_step(scratch / "trained"),
+        "untwine score": lambda: command(score),
+        "untwine runs": lambda: command(["-m", "untwine", "runs", "--out", listed]),
+        "first page": answer_of(path, "/"),
+        "first image": answer_of(path, f"/api/runs/{quote(path.name)}/decode.png?code={origin}"),
+    }
 
 
 def start_times(rounds):
     """{contender: Result} in seconds."""
     with tempfile.TemporaryDirectory() as scratch:
-        spec = untwine.plan("vae", "sprites", size=32, steps=10)
-        path = untwine.run(spec, scratch, quiet=True)
-        works = {name: lambda words=words: command(words) for name, words in COMMANDS.items()}
-        works["first image"] = first_image(path)
+        works = contenders(Path(scratch))
         spent = {name: [] for name in works}
         for turn in range(rounds + 1):
             for name, work in works.items():
@@ -166,7 +211,9 @@ def main():
     section(
         "Start-up",
         f"Fresh processes that take turns, {rounds} rounds after one that fills the system's "
-        "caches. `first image` is from the start of the explorer to the first decoded picture.",
+        "caches. `one step` is `untwine train` of one step, `untwine score` MIG of 1,000 codes, "
+        f"`untwine runs` a list of {RUNS:,} runs; `first page` and `first image` are from the "
+        "start of the explorer to its page and to the first decoded picture.",
         f"Below, from a dataset's name to its first batch of {BATCH} in a process that has loaded "
         "torch and untwine: in seconds, and as a multiple of the median later batch of 64-pixel "
         "sprites in those processes. The first name that is looked up loads the declarations of "

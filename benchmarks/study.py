@@ -7,13 +7,15 @@ one worker   `launch` with one worker process of one thread
 two workers  the same with two
 
 A study of many runs is planned, opened, read and reported at two sizes. The ratio of the times per
-run shows whether any of this grows faster than the number of runs. About five minutes; half a
-minute with --quick.
+run shows whether any of this grows faster than the number of runs. Then one of 100,000 runs is
+planned, which nobody trains here. About five minutes; half a minute with --quick.
 """
 
 import argparse
 import json
-import shutil
+import resource
+import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from itertools import count
@@ -28,10 +30,12 @@ from untwine.study.folder import make_folder, open_folder, runs_by_state
 from untwine.study.job import Job, finish_job, is_complete
 from untwine.study.local import launch
 from untwine.study.table import results_table
+from untwine.tools.sealed import read_json, write_json
 
 RUNS, STEPS = 8, 2000
 SIZE_RATIO = 10  # of the larger and the smaller study
 SEEDS = 450  # of the larger study, which has 10,800 runs
+HUGE_SEEDS = 4_167  # of a study of 100,000 runs, which is only planned
 STUDY = """
 models: {beta-vae: {beta: [1, 2, 4, 6, 8, 16]}, beta-tcvae: {beta: [1, 2, 4, 6, 8, 10]}}
 data: [sprites(size=16), sprites(size=20)]
@@ -130,12 +134,44 @@ def scale(spent, share):
 
 def copy_run(first, others):
     """Copy the small files of a run to every other run, with different scores."""
-    scores = json.loads((first.path / "scores.json").read_text())
+    record, done = read_json(first.path / "run.json"), read_json(first.path / "done.json")
+    scores = read_json(first.path / "scores.json")
     for number, job in enumerate(others):
         job.path.mkdir()
-        shutil.copy(first.path / "done.json", job.path / "done.json")
-        scores["mig"]["values"]["mig"] = number % 97 / 97
-        (job.path / "scores.json").write_text(json.dumps(scores))
+        scores["scores"]["mig"]["values"]["mig"] = number % 97 / 97
+        files = {
+            "run.json": {**record, "spec": job.spec.to_json()},
+            "done.json": {**done, "hash": job.spec.hash},
+            "scores.json": scores,
+        }
+        for name, content in files.items():
+            content = {
+                key: value for key, value in content.items() if key not in ("seal", "format")
+            }
+            write_json(job.path / name, content, durable=False)
+
+
+def huge(folder):
+    """What a study of 100,000 runs costs its driver, in a process of its own for the memory."""
+    done = subprocess.run(
+        [sys.executable, __file__, "huge", str(folder)], stdout=subprocess.PIPE, check=True
+    )
+    spent = json.loads(done.stdout)
+    runs, peak = spent.pop("runs"), spent.pop("peak")
+    table([f"{runs:,} runs", "seconds"], [[name, f"{value:.1f}"] for name, value in spent.items()])
+    print(f"The process that did this had at most {peak / 1e9:.1f} GB.\n")
+
+
+def print_huge(folder):
+    """In a process of its own: print the seconds of each chore as JSON."""
+    spent, seeds = {}, HUGE_SEEDS
+    work = expand(parse(study_text(seeds), "large.yaml"))
+    spent["plan and check"] = seconds(lambda: expand(parse(study_text(seeds), "large.yaml")))
+    spent["write study.json"] = seconds(lambda: make_folder(replace(work, name="huge"), folder))
+    spent["open"] = seconds(lambda: open_folder(folder / "huge"))
+    spent["status, nothing run"] = seconds(lambda: runs_by_state(open_folder(folder / "huge")))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({**spent, "runs": len(work.runs), "peak": peak}))
 
 
 def main():
@@ -154,7 +190,9 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         scaling(Path(scratch), steps, rounds)
         reading(Path(scratch), seeds, rounds)
+        if not options.quick:
+            huge(Path(scratch))
 
 
 if __name__ == "__main__":
-    main()
+    print_huge(Path(sys.argv[2])) if sys.argv[1:2] == ["huge"] else main()

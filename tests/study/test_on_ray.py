@@ -110,21 +110,24 @@ def test_what_no_node_can_do_is_refused(cluster, tmp_path):
 
 
 class Tasks:
-    """Enough of Ray to count tasks: each ends when it is waited for."""
+    """Enough of Ray to count tasks: as many as `at_once` have ended at each look."""
 
-    def __init__(self, *messages):
-        self.messages, self.pending, self.most = list(messages), 0, 0
+    def __init__(self, *messages, at_once=1):
+        self.messages, self.at_once = list(messages), at_once
+        self.pending, self.most, self.looks = 0, 0, 0
 
     def submit(self, job):
         self.pending += 1
         self.most = max(self.most, self.pending)
         return object()
 
-    def wait(self, references, **how):
-        self.pending -= 1
-        return references[:1], references[1:]
+    def wait(self, references, num_returns, timeout):
+        self.looks += 1
+        ended = min(num_returns, self.at_once)
+        return references[:ended], references[ended:]
 
     def get(self, reference):
+        self.pending -= 1
         return self.messages.pop(0)
 
 
@@ -140,6 +143,17 @@ def test_tasks_are_limited_and_unexpected_failures_are_tried_again(tmp_path):
     assert tasks.most == 2 and [event.kind for event in events].count("start") == 6
     assert len(outcome.done) == 3 and list(outcome.failed) == [str(jobs[3].path)]
     assert read_json(jobs[3].path / "failed.json") == {"attempts": 2, "reason": "why"}
+
+
+def test_tasks_that_end_together_are_taken_in_one_look(tmp_path):
+    """A look costs as much as there are tasks, so one look for each would be quadratic."""
+    from untwine.study.local import JobQueue
+    from untwine.study.on_ray import _run_tasks
+
+    jobs = folder(tmp_path, 40, 5).jobs()
+    tasks = Tasks(*[{"kind": "done"}] * len(jobs), at_once=10)
+    outcome = _run_tasks(tasks, JobQueue(jobs, 1), tasks.submit, 20, lambda event: None)
+    assert len(outcome.done) == 40 and tasks.most == 20 and tasks.looks == 8
 
 
 def test_a_mirror_brings_back_what_was_there_and_sends_what_is_new(tmp_path):

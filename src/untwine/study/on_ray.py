@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from untwine.study.local import Watch
 
 POLL_INTERVAL = 1.0  # seconds between two looks at what has ended
+MAX_PENDING = 10_000  # tasks known to Ray; more would make every look at them slow
 
 
 def launch(
@@ -40,7 +41,7 @@ def launch(
         jobs: what to do; each takes as many CPUs as it has threads.
         address: `ray` for an existing cluster, or else one started locally; `ray://HOST:PORT`.
         storage: fsspec URL of the runs; empty where all nodes share the jobs' directory.
-        workers: tasks at a time; 0 for no limit but the cluster's.
+        workers: tasks at a time; 0 for as many as the cluster can do.
         gpus: of each job.
         retries: how often a job is retried after its task died or it failed unexpectedly.
         watch: called with every event.
@@ -59,7 +60,7 @@ def launch(
             send(storage, job, "failed.json")
 
     queue = JobQueue(jobs, retries, watch, record)
-    return _run_tasks(ray, queue, submit, workers or len(jobs), watch)
+    return _run_tasks(ray, queue, submit, workers or MAX_PENDING, watch)
 
 
 def _require_room(ray: Any, threads: int, gpus: float) -> None:
@@ -132,11 +133,12 @@ def _run_tasks(
 
 
 def _finished_tasks(ray: Any, references: list[Any]) -> list[Any]:
-    """The tasks that have ended, after a moment."""
+    """All tasks that have ended, after waiting a moment for the first."""
     if not references:
         time.sleep(POLL_INTERVAL)
         return []
-    return ray.wait(references, num_returns=1, timeout=POLL_INTERVAL)[0]
+    ray.wait(references, num_returns=1, timeout=POLL_INTERVAL)
+    return ray.wait(references, num_returns=len(references), timeout=0)[0]
 
 
 def _task_message(ray: Any, reference: Any) -> Message:

@@ -1,0 +1,92 @@
+"""The tests of an earlier commit that remain: their processor time then and now.
+
+python benchmarks/suite.py [--before f4f3e55] [--workers 2]
+
+Both suites run one after the other, in this environment. A test is known by its name
+and parameters, wherever its file lies; time is that of the process and its children, fixtures
+included, which a busy machine changes little. Half an hour on two cores; not part of the page that
+`make bench` writes.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from harness import section, table
+
+ROOT = Path(__file__).parents[1]
+
+
+def spent():
+    """Seconds of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    """In a worker: append the name of a test and its seconds to a file."""
+    began = spent()
+    yield
+    with open(os.environ["TEST_TIMES"], "a") as lines:
+        lines.write(f"{spent() - began}\t{item.name}\n")
+
+
+def git(*words):
+    return subprocess.check_output([shutil.which("git"), "-C", ROOT, *words], text=True).strip()
+
+
+def measure(commit, folder, workers):
+    """{name of a test: seconds}, those of tests with the same name added."""
+    clone, times = folder / commit, folder / f"{commit}.txt"
+    git("worktree", "add", "--detach", "--quiet", clone, commit)
+    places = os.pathsep.join([str(clone / "src"), str(ROOT / "benchmarks")])
+    words = ["-m", "pytest", "-q", "-p", "suite", "-n", str(workers), "--dist", "worksteal"]
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=clone,
+        env={**os.environ, "PYTHONPATH": places, "TEST_TIMES": str(times)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    git("worktree", "remove", "--force", clone)
+    print(f"{commit}: {done.stdout.strip().splitlines()[-1]}", file=sys.stderr)
+    seconds = Counter()
+    for line in times.read_text().splitlines():
+        value, _, name = line.partition("\t")
+        seconds[name] += float(value)
+    return seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description="The earlier tests that remain, then and now.")
+    parser.add_argument("--before", default="f4f3e55")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    now = git("rev-parse", "--short", "HEAD")
+    with tempfile.TemporaryDirectory() as scratch:
+        before, after = (measure(c, Path(scratch), options.workers) for c in (options.before, now))
+    same = before.keys() & after.keys()
+    old, new = (sum(times[name] for name in same) for times in (before, after))
+    section(
+        "Tests",
+        f"Processor seconds of the {len(same):,} tests that {options.before} ({len(before):,}) and "
+        f"{now} ({len(after):,}) have in common, by name: {old:,.0f} and {new:,.0f}, a ratio of "
+        f"{new / old:.2f}. The largest changes:",
+    )
+    changes = sorted(same, key=lambda name: -abs(before[name] - after[name]))[:12]
+    table(
+        ["test", f"{options.before}, s", f"{now}, s"],
+        [[name[:70], f"{before[name]:.1f}", f"{after[name]:.1f}"] for name in changes],
+    )
+
+
+if __name__ == "__main__":
+    main()
