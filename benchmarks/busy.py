@@ -25,13 +25,13 @@ CASES = {
     "conv64": ("sprites(size=64)", "conv-k4", 64),
     "conv32": ("sprites(size=32)", "conv-k4", 64),
     "mlp16": ("sprites(size=16)", "mlp(width=128)", 64),
-    "mlp28": ("glyphs(size=28)", "mlp(width=256)", 64),
+    "mlp28": ("digits", "mlp(width=256)", 64),
     "toy": ("circle", "mlp-toy", 100),
     "tanh64": ("sprites(size=64)", "mlp-tanh(width=1200)", 64),
 }
 MODES = ("untwine", "spinning", "one")
-SECONDS = 3.0  # of a turn
-SETTLING = 1.0  # seconds at the start of a turn that do not count
+SECONDS = 2.0  # of a turn
+SETTLING = 0.5  # seconds at the start of a turn that do not count
 NEIGHBOUR = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(10**6))"
 
 
