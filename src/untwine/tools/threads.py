@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-SMALL_STEP = 5e8
+SMALL_STEP = 1e8
 """Floating-point operations of a step of a dense network below which one thread is enough."""
 SECONDS_BETWEEN_LOOKS = 0.5
 BUSY_SWITCHES = 100
