@@ -150,9 +150,12 @@ def test_tasks_that_end_together_are_taken_in_one_look(tmp_path):
     from untwine.study.local import JobQueue
     from untwine.study.on_ray import _run_tasks
 
+    def ignore(event):
+        pass
+
     jobs = folder(tmp_path, 40, 5).jobs()
     tasks = Tasks(*[{"kind": "done"}] * len(jobs), at_once=10)
-    outcome = _run_tasks(tasks, JobQueue(jobs, 1), tasks.submit, 20, lambda event: None)
+    outcome = _run_tasks(tasks, JobQueue(jobs, 1, ignore), tasks.submit, 20, ignore)
     assert len(outcome.done) == 40 and tasks.most == 20 and tasks.looks == 8
 
 
