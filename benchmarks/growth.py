@@ -26,7 +26,8 @@ from threadpoolctl import threadpool_limits
 import untwine
 from study import chores, fill_folder
 from untwine.registry import metrics
-from untwine.scoring.representation import CodeArrays, Representation
+from untwine.scoring.arrays import CodeArrays
+from untwine.scoring.representation import Representation
 from untwine.scoring.scores import compute, metric_needs
 from untwine.train import fit
 

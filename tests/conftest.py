@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import untwine
-from untwine.scoring.scores import evaluate_run
+from untwine.scoring.evaluation import evaluate_run
 
 torch.set_num_threads(1)
 

@@ -14,8 +14,8 @@ import untwine
 from untwine import schema
 from untwine.data.dataset import Bits, Pixels, Shuffle, Vectors
 from untwine.registry import models
+from untwine.scoring.evaluation import evaluate_run
 from untwine.scoring.representation import Representation
-from untwine.scoring.scores import evaluate_run
 from untwine.train import loss_function
 from untwine.vae import VAE
 

@@ -15,7 +15,8 @@ from untwine.data.in_memory import store
 from untwine.data.opening import load_dataset
 from untwine.errors import DataError, ParameterError
 from untwine.registry import datasets
-from untwine.spec import Settings, plan, resolve_model
+from untwine.settings import Settings
+from untwine.spec import plan, resolve_model
 from untwine.testing.datasets import DATASET_CHECKS
 
 CPU = torch.device("cpu")

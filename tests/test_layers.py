@@ -15,6 +15,7 @@ LAYERS = (
         "tools",
         "plugins",
         "registry",
+        "settings",
         "distributions",
         "records",
         "slots",

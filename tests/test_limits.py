@@ -11,8 +11,9 @@ from untwine.cli.main import main
 from untwine.errors import ParameterError, UntwineError
 from untwine.runs.directory import load
 from untwine.schema import MAX_COUNT, MAX_REPEATS, MAX_WORKERS
+from untwine.scoring.arrays import CodeArrays
 from untwine.scoring.codes import codes
-from untwine.scoring.representation import CodeArrays, Representation
+from untwine.scoring.representation import Representation
 from untwine.scoring.rows import score_rows
 from untwine.study.file import Study
 from untwine.study.running import run as run_study

@@ -12,7 +12,7 @@ import pytest
 
 import untwine
 from untwine.runs.states import list_states, state_step
-from untwine.scoring.scores import evaluate_run
+from untwine.scoring.evaluation import evaluate_run
 from untwine.study.folder import open_folder, runs_by_state
 
 MADE = Path(__file__).parent / "fixtures" / "version-0.1"

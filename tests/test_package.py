@@ -11,6 +11,7 @@ import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import untwine
@@ -60,6 +61,17 @@ def test_help_loads_nothing_large():
     loaded = modules_after(code + "try: main()\nexcept SystemExit: pass")
     assert "typer" in loaded and not roots(loaded) & LARGE
     assert len(loaded - modules_after("pass")) <= 150
+
+
+def test_scoring_arrays_needs_no_torch(tmp_path):
+    np.save(tmp_path / "codes.npy", np.eye(12)[:, :3])
+    np.save(tmp_path / "factors.npy", np.arange(24).reshape(12, 2) % 3)
+    words = ["untwine", "score", *(str(tmp_path / f"{name}.npy") for name in ("codes", "factors"))]
+    code = f"import sys; sys.argv = {[*words, '--metrics', 'mig,sap']}\n"
+    loaded = modules_after(
+        code + "from untwine.cli.main import main\ntry: main()\nexcept SystemExit: pass"
+    )
+    assert "numpy" in loaded and "torch" not in loaded
 
 
 def test_everything_listed_can_be_imported_and_nothing_else_is_public():

@@ -39,11 +39,11 @@ from .runs.training import run as run
 from .runs.training import train_run as train_run
 from .scoring.codes import codes as codes
 from .scoring.codes import outliers as outliers
+from .scoring.evaluation import evaluate as evaluate
+from .scoring.evaluation import evaluate_run as evaluate_run
 from .scoring.representation import Representation as Representation
 from .scoring.scores import Score as Score
 from .scoring.scores import Scores as Scores
-from .scoring.scores import evaluate as evaluate
-from .scoring.scores import evaluate_run as evaluate_run
 from .spec import Run as Run
 from .spec import build as build
 from .spec import plan as plan

@@ -392,3 +392,12 @@ metric = metrics.register
 dataset = datasets.register
 network = networks.register
 likelihood = likelihoods.register
+
+
+def value_name(metric: str, key: str) -> str:
+    """How one value of a metric is called.
+
+    >>> value_name("mig", "mig"), value_name("sap[svm]", "sap"), value_name("dci", "completeness")
+    ('mig', 'sap[svm]', 'dci.completeness')
+    """
+    return metric if key.replace("_", "-") == metric.partition("[")[0] else f"{metric}.{key}"

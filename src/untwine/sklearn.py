@@ -20,7 +20,8 @@ from untwine.errors import DataError, IncompatibleError
 from untwine.records import ModelCard
 from untwine.registry import likelihoods, metrics
 from untwine.runs.cards import load_from_bytes
-from untwine.scoring.representation import CodeArrays, Representation
+from untwine.scoring.arrays import CodeArrays
+from untwine.scoring.representation import Representation
 from untwine.scoring.scores import compute, metric_needs
 from untwine.scoring.values import ScoreName
 from untwine.spec import build

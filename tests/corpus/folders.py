@@ -45,7 +45,7 @@ def answer_of_run(path: Path) -> str:
 
 def make_run(place: Path) -> Path:
     import untwine
-    from untwine.scoring.scores import evaluate_run
+    from untwine.scoring.evaluation import evaluate_run
 
     spec = untwine.plan("vae", "digits", steps=4, **SMALL)
     path = untwine.run(spec, place, quiet=True, threads=1)

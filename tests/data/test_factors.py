@@ -9,8 +9,9 @@ from untwine.data.derived import subset
 from untwine.errors import DataError
 from untwine.metrics import sap
 from untwine.registry import metrics
+from untwine.scoring.arrays import CodeArrays
 from untwine.scoring.references import reference_codes
-from untwine.scoring.representation import CodeArrays, Representation
+from untwine.scoring.representation import Representation
 from untwine.scoring.scores import compute, score
 
 SHAPES = ("square", "ellipse", "heart")

@@ -21,8 +21,8 @@ from untwine.estimators.information import (
 from untwine.estimators.linear import fit_each_logistic, logistic_inputs, svm_accuracies
 from untwine.estimators.trees import fit_boosted_trees
 from untwine.registry import metrics
+from untwine.scoring.arrays import CodeArrays
 from untwine.scoring.latents import factor_shares
-from untwine.scoring.representation import CodeArrays
 from untwine.scoring.scores import metric_needs
 
 N = 60

@@ -15,7 +15,7 @@ from untwine.explore.gallery import Gallery
 from untwine.explore.server import application
 from untwine.explore.view import RunView
 from untwine.runs.directory import open_run
-from untwine.scoring.scores import evaluate_run
+from untwine.scoring.evaluation import evaluate_run
 
 VIEWS = ("latents", "images", "between", "space", "factors", "compare", "study")
 COLUMNS = ["height", "weight", "age", "shoe size", "-income", "luck"]

@@ -13,7 +13,7 @@ from untwine.errors import UntwineError
 from untwine.explore import export, recording
 from untwine.explore.gallery import Gallery
 from untwine.runs.directory import is_finished, open_run, read_scores, score_values
-from untwine.scoring.scores import evaluate_run
+from untwine.scoring.evaluation import evaluate_run
 from untwine.study.file import Study
 from untwine.study.folder import make_folder, open_folder
 from untwine.study.job import Job, finish_job, is_complete

@@ -18,7 +18,7 @@ from untwine.runs.describe import describe_runs, read_specs
 from untwine.runs.directory import read_done, read_scores, score_values
 from untwine.runs.states import list_states, save_state
 from untwine.runs.training import run
-from untwine.scoring.scores import evaluate_run
+from untwine.scoring.evaluation import evaluate_run
 from untwine.study.check import check_files
 from untwine.study.job import store_codes
 from untwine.study.stored_codes import has_codes, read_codes

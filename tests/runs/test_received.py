@@ -19,7 +19,7 @@ from untwine.runs.directory import list_runs, read_done, score_values
 from untwine.runs.finding import open_trained
 from untwine.runs.received import named_files
 from untwine.runs.training import run
-from untwine.scoring.scores import evaluate_run
+from untwine.scoring.evaluation import evaluate_run
 from untwine.study.file import Study
 from untwine.study.folder import list_folders, make_folder, open_folder
 from untwine.study.running import run as run_study

@@ -19,7 +19,7 @@ from untwine.runs.directory import is_finished, read_scores, score_values
 from untwine.runs.finding import find_run
 from untwine.runs.states import latest_state, list_states, save_state
 from untwine.scoring import scores
-from untwine.scoring.scores import evaluate_run
+from untwine.scoring.evaluation import evaluate_run
 from untwine.tools.process import is_running
 from untwine.tools.sealed import read_json, write_json
 

@@ -14,10 +14,12 @@ from untwine.cli.main import app
 from untwine.errors import DataError, IncompatibleError
 from untwine.registry import metrics
 from untwine.runs.directory import open_run, read_scores, write_scores
+from untwine.scoring.arrays import CodeArrays
+from untwine.scoring.evaluation import represent_run
 from untwine.scoring.references import cosine_rotation, reference_codes
-from untwine.scoring.representation import CodeArrays, Representation
+from untwine.scoring.representation import Representation
 from untwine.scoring.rows import read_rows, score_rows, subsample_rows
-from untwine.scoring.scores import applicable, compute, represent_run
+from untwine.scoring.scores import applicable, compute
 
 QUICK = ["mig", "modularity", "factor-vae-score", "active-units"]
 

@@ -21,7 +21,7 @@ from untwine.data.opening import load_dataset, resolve_dataset
 from untwine.errors import DataError, RunError, UntwineError
 from untwine.registry import Choice, Entry, datasets
 from untwine.runs.describe import strip_folders
-from untwine.spec import Settings
+from untwine.settings import Settings
 from untwine.tools.files import write_bytes
 
 Rows = list[list[str]]

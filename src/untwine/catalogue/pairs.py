@@ -11,7 +11,8 @@ from untwine.data.arrays import from_arrays
 from untwine.data.dataset import Dataset
 from untwine.errors import IncompatibleError
 from untwine.registry import models
-from untwine.spec import Settings, build_model, resolve_model
+from untwine.settings import Settings
+from untwine.spec import build_model, resolve_model
 
 YES, NO = "●", "·"
 

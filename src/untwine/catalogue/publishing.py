@@ -8,8 +8,8 @@ from pathlib import Path
 from untwine import __version__
 from untwine.catalogue.entries import citations, without_examples
 from untwine.records import ModelCard
-from untwine.registry import Entry, datasets, likelihoods, metrics, models, networks
-from untwine.runs.directory import TrainedRun, open_run, read_scores, value_name
+from untwine.registry import Entry, datasets, likelihoods, metrics, models, networks, value_name
+from untwine.runs.directory import TrainedRun, open_run, read_scores
 from untwine.runs.hub import HubAddress, upload_folder
 from untwine.schema import format_value
 from untwine.tools.files import write_bytes

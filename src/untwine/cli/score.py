@@ -68,7 +68,7 @@ def evaluate(
       untwine evaluate vae-photos --data /new/place/photos
     """
     from untwine.runs.finding import find_run
-    from untwine.scoring.scores import evaluate_run
+    from untwine.scoring.evaluation import evaluate_run
 
     scores = evaluate_run(
         find_run(run, out),
@@ -179,7 +179,7 @@ def table_rows(
     scores: "Scores", columns: list[str], number: str, max_values: int | None = None
 ) -> list[list[str]]:
     """A row per value: its name, and its columns as far as it has them."""
-    from untwine.runs.directory import value_name
+    from untwine.registry import value_name
 
     rows: list[list[str]] = []
     for name, score in scores.items():

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from untwine.errors import DataError
-from untwine.runs.directory import TrainedRun, value_name
+from untwine.registry import value_name
+from untwine.runs.directory import TrainedRun
 from untwine.scoring.scores import Score
 from untwine.tools.figures import INK, panels, styled
 

@@ -28,6 +28,12 @@ from untwine.runs.cards import spec_rows
 from untwine.runs.describe import data_label, strip_folders, train_command, without_folders
 from untwine.runs.directory import TrainedRun, open_run
 from untwine.scoring.cards import by_question, score_rows
+from untwine.scoring.evaluation import (
+    evaluate_representation,
+    examples_of_scores,
+    represent_run,
+    score_metrics,
+)
 from untwine.scoring.latents import (
     N_RANGE_CODES,
     LatentDescription,
@@ -37,15 +43,8 @@ from untwine.scoring.latents import (
     run_latents,
 )
 from untwine.scoring.representation import Representation
-from untwine.scoring.scores import (
-    Names,
-    Scores,
-    evaluate_representation,
-    examples_of_scores,
-    represent_run,
-    score_metrics,
-)
-from untwine.spec import Settings
+from untwine.scoring.scores import Names, Scores
+from untwine.settings import Settings
 from untwine.tools.deprecated import renamed_keywords
 from untwine.tools.figures import draw_svg, styled, themed
 from untwine.tools.files import write_bytes

@@ -13,8 +13,8 @@ from untwine.data.dataset import Dataset
 from untwine.data.opening import FILE_PARAMETERS
 from untwine.errors import UntwineError
 from untwine.records import is_image
-from untwine.registry import Choice, datasets, likelihoods, metrics, models
-from untwine.runs.directory import describe_progress, list_runs, read_scores, read_spec, value_name
+from untwine.registry import Choice, datasets, likelihoods, metrics, models, value_name
+from untwine.runs.directory import describe_progress, list_runs, read_scores, read_spec
 from untwine.runs.names import OWN_DATA, data_label, place_run
 from untwine.runs.received import named_files
 from untwine.schema import Value, format_value

@@ -33,7 +33,7 @@ from untwine.data.dataset import Dataset
 from untwine.data.in_memory import identify
 from untwine.data.opening import FILE_PARAMETERS
 from untwine.errors import DamagedFile, DataError, RunError
-from untwine.registry import datasets
+from untwine.registry import datasets, value_name
 from untwine.runs.cards import (
     CARD,
     CHOICE,
@@ -365,12 +365,3 @@ def score_values(path: Path) -> dict[str, float]:
         for metric, entry in read_scores(path).items()
         for key, value in entry["values"].items()
     }
-
-
-def value_name(metric: str, key: str) -> str:
-    """How one value of a metric is called.
-
-    >>> value_name("mig", "mig"), value_name("sap[svm]", "sap"), value_name("dci", "completeness")
-    ('mig', 'sap[svm]', 'dci.completeness')
-    """
-    return metric if key.replace("_", "-") == metric.partition("[")[0] else f"{metric}.{key}"

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from untwine.registry import Entry
+from untwine.registry import Entry, value_name
 from untwine.registry import metrics as metric_registry
-from untwine.runs.directory import value_name
 from untwine.scoring.scores import Scores, metric_needs, value_title
 
 QUESTIONS = {

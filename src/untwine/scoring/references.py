@@ -20,7 +20,7 @@ from untwine.data.files import cache_directory
 from untwine.errors import UntwineError
 from untwine.registry import Choice
 from untwine.registry import metrics as metric_registry
-from untwine.scoring.representation import CodeArrays
+from untwine.scoring.arrays import CodeArrays
 from untwine.tools.files import sha256
 from untwine.tools.sealed import read_json, write_json
 

@@ -16,9 +16,9 @@ from untwine.errors import DataError, UntwineError
 from untwine.registry import Choice
 from untwine.registry import metrics as metric_registry
 from untwine.schema import MAX_REPEATS, require_count
-from untwine.scoring.representation import CodeArrays
+from untwine.scoring.arrays import CodeArrays
 from untwine.scoring.scores import Scores, choose_metrics, compute, each_score, is_strict
-from untwine.spec import Settings
+from untwine.settings import Settings
 from untwine.tools.deprecated import renamed_keywords
 from untwine.tools.terminal import warn
 

@@ -21,7 +21,8 @@ from untwine.errors import RunError
 from untwine.registry import Choice, metrics
 from untwine.runs.directory import is_finished, open_run, read_record, read_scores
 from untwine.runs.training import run
-from untwine.scoring.scores import evaluate_run, json_params, represent_run
+from untwine.scoring.evaluation import evaluate_run, represent_run
+from untwine.scoring.scores import json_params
 from untwine.spec import Run
 from untwine.study.stored_codes import has_codes, write_codes
 from untwine.tools.compute import limit_threads

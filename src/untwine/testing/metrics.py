@@ -16,8 +16,9 @@ from untwine.data.dataset import Dataset
 from untwine.data.opening import dataset
 from untwine.errors import DataError, IncompatibleError
 from untwine.registry import metrics
+from untwine.scoring.arrays import CodeArrays
 from untwine.scoring.references import reference_codes
-from untwine.scoring.representation import CodeArrays, Representation
+from untwine.scoring.representation import Representation
 from untwine.scoring.scores import compute, metric_needs, with_variants
 from untwine.spec import build
 from untwine.testing.contracts import (

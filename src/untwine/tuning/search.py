@@ -21,8 +21,9 @@ from untwine.registry import metrics
 from untwine.runs.directory import TrainedRun
 from untwine.runs.names import place_run
 from untwine.runs.training import run as train
+from untwine.scoring.evaluation import evaluate_run, represent_run
 from untwine.scoring.representation import N_EXAMPLES
-from untwine.scoring.scores import compute, evaluate_run, represent_run
+from untwine.scoring.scores import compute
 from untwine.scoring.values import ScoreName
 from untwine.spec import Run, plan
 from untwine.state import History

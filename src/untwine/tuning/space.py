@@ -12,7 +12,7 @@ from untwine.errors import ParameterError
 from untwine.optimisers import Training
 from untwine.registry import Entry, datasets, likelihoods, models, networks
 from untwine.schema import format_value
-from untwine.spec import find_parameter
+from untwine.settings import find_parameter
 from untwine.specification import NUMBERS, OPTIONS, Run
 
 if TYPE_CHECKING:
