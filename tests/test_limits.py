@@ -99,7 +99,7 @@ def test_a_command_without_memory_says_so(monkeypatch, capsys, error):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("untwine.runs.describe.describe_runs", fail)
+    monkeypatch.setattr("untwine.runs.describe.read_specs", fail)
     monkeypatch.setattr(sys, "argv", ["untwine", "runs"])
     with pytest.raises(SystemExit) as end:
         main()
@@ -110,7 +110,7 @@ def test_another_runtime_error_of_a_command_is_not_hidden(monkeypatch):
     def fail(*_):
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr("untwine.runs.describe.describe_runs", fail)
+    monkeypatch.setattr("untwine.runs.describe.read_specs", fail)
     monkeypatch.setattr(sys, "argv", ["untwine", "runs"])
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         main()
