@@ -20,13 +20,12 @@ import manual
 
 from untwine.catalogue import pairs
 from untwine.catalogue.entries import KINDS, entry_page, markdown_table
-from untwine.tools.pages import SHOWS_DATA
+from untwine.reproduce.page import without_photographs
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 REPRODUCTIONS = ROOT / "docs" / "reproductions"
 RESULTS = REPRODUCTIONS / "results"
-LEFT_OUT = "The picture shows photographs that may not be passed on; the command draws it."
 SHEETS = {  # file name: dataset, for each dataset that needs no files
     "sprites": "sprites",
     "colour-dsprites": "colour-dsprites",
@@ -77,12 +76,6 @@ def draw_sheets() -> None:
         print(f"drew {path.relative_to(ROOT)}")
 
 
-def without_photographs(text: str) -> str:
-    """A page without the pictures that show images of CelebA, which may not be passed on."""
-    shown = rf"(\*\*[^\n]*celeba[^\n]*)\n\n!\[[^\]]*{re.escape(SHOWS_DATA)}\]\([^)]*\)"
-    return re.sub(shown, rf"\1 {LEFT_OUT}", text)
-
-
 def item_results(address: str, folder: Path) -> str:
     """The results of an item, on real data and then on stand-ins; copies its figures."""
     paper, item = address.split("/")
@@ -118,6 +111,19 @@ def trial_papers() -> list[str]:
     from untwine.reproduce.items import paper_names, read_paper
 
     return [name for name in paper_names() if read_paper(name)["trial"]]
+
+
+def require_published() -> None:
+    """Refuse to draw pages again without the published runs that they show."""
+    from untwine.reproduce.evidence import published_runs
+    from untwine.reproduce.items import read_paper
+
+    papers = [paper for name in trial_papers() if (paper := read_paper(name))["published"]]
+    if missing := [paper.name for paper in papers if published_runs(paper) is None]:
+        raise SystemExit(
+            f"the published runs of {', '.join(missing)} are not in the data directory, and the "
+            "pages would lose them; set UNTWINE_DATA to a directory that has them"
+        )
 
 
 def fill_reproductions(results: Callable[[str], str], papers: Iterable[str]) -> None:
@@ -185,6 +191,7 @@ def main() -> int:
         others = {p.stem for p in REPRODUCTIONS.glob("*.md")} - {"README", *trial_papers()}
         fill_reproductions(lambda address: item_results(address, folder), sorted(others))
     if "--results" in sys.argv:
+        require_published()
         fill_reproductions(rebuilt_item, trial_papers())
         draw_verdicts()
     texts = pages()

@@ -1,6 +1,7 @@
 """The command `untwine reproduce`."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -8,7 +9,8 @@ from typer.testing import CliRunner
 
 from untwine.cli.main import app
 from untwine.errors import DataError, ParameterError, RunError, UnknownNameError, UntwineError
-from untwine.reproduce.items import choose_data, find_items
+from untwine.reproduce.items import choose_data, find_item, find_items
+from untwine.reproduce.page import rebuild_item, without_photographs
 
 MINE = """
 title: A paper of one's own
@@ -35,6 +37,7 @@ items:
           study: sprites
           columns: {MIG (%): 100 * mig}
           rows: {VAE: {runs: beta-vae beta=1, paper: [7.5]}, β = 4: {runs: beta-vae beta=4}}
+      - traversals: {study: sprites, runs: {VAE: beta-vae beta=1}}
     claims:
       - says: The weight raises MIG
         rises: {study: sprites, score: mig, of: beta-vae}
@@ -84,6 +87,9 @@ def test_tables_outlive_the_runs_and_what_was_fixed_may_not_change(mine, tmp_pat
     facts = json.loads((results / "mine-sprites-laptop.json").read_text())
     assert len(facts["settings"]) == 2 and facts["seeds"] == [0, 1] and not facts["incomplete"]
     shutil.rmtree(out)
+    page = rebuild_item(find_item(f"{mine}/table1"), results, tmp_path)
+    (picture,) = re.findall(r"!\[VAE\]\((results/pictures/[^)]+)\)", page)
+    assert "| VAE |" in page and (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
     again = command(mine, *scale, "--results", results)
     assert again.exit_code == 0 and again.stdout == first.stdout
     mine.write_text(MINE.replace("raises MIG", "lowers MIG").replace("rises:", "falls:"))
@@ -92,6 +98,13 @@ def test_tables_outlive_the_runs_and_what_was_fixed_may_not_change(mine, tmp_pat
     listed = "  - {of: claim The weight raises MIG}\n  - {of: claim The weight lowers MIG}\n"
     mine.write_text(f"{mine.read_text()}\nchanges:\n{listed}")
     assert command(mine, *scale, "--results", results).exit_code == 0
+
+
+def test_pictures_of_photographs_are_left_out():
+    kept = "**Samples.** On celeba(size=32).\n\n![Samples](figures/a.png)"
+    shown = "**Data.** On celeba.\n\n![Data (with images of the data)](figures/b.png)"
+    text = without_photographs(f"{kept}\n\n{shown}")
+    assert text.startswith(kept) and "b.png" not in text and "may not be passed on" in text
 
 
 def test_a_setting_counts_once_all_its_seeds_are_there(mine, tmp_path):

@@ -15,7 +15,7 @@ from untwine.reproduce.trial import check_unchanged, read_records, recorded_evid
 DOCS = Path(__file__).parents[2] / "docs" / "reproductions"
 RESULTS = DOCS / "results"
 TRIALS = [name for name in paper_names() if read_paper(name)["trial"]]
-PICTURE = re.compile(r"(\*\*[^\n]*)\n\n!\[([^\]]*)\]\(figures/([^)]+)\)")
+PICTURE = re.compile(r"(\*\*[^\n]*)\n\n!\[([^\]]*)\]\((?:figures|results/pictures)/([^)]+)\)")
 SHOWS_DATA = re.compile(r"-(data|interpolations|shared-interpolations)-")
 
 
@@ -29,7 +29,8 @@ def test_no_committed_figure_shows_photographs_of_celeba():
 
 def test_every_committed_figure_is_shown_on_a_page():
     text = "".join(page.read_text("utf-8") for page in DOCS.glob("*.md"))
-    assert [f.name for f in (DOCS / "figures").iterdir() if f.name not in text] == []
+    files = [*(DOCS / "figures").iterdir(), *(RESULTS / "pictures").glob("*.png")]
+    assert [f.name for f in files if f.name not in text] == []
 
 
 @pytest.mark.parametrize("name", TRIALS)

@@ -102,13 +102,17 @@ def reproduce(
 def write_results(names: list[str], scale: str, out: Path, results: Path) -> None:
     """Write tables of finished settings and verdicts; without names, of all papers in trial."""
     from untwine.reproduce.items import paper_names, read_paper
-    from untwine.reproduce.trial import record_runs, write_verdicts
+    from untwine.reproduce.page import record_pictures
+    from untwine.reproduce.trial import finished_items, record_runs, write_verdicts
 
     papers = [read_paper(name) for name in names or paper_names()]
     for paper in (paper for paper in papers if names or paper["trial"]):
         results.mkdir(parents=True, exist_ok=True)
         for study, left in record_runs(paper, scale, out, results).items():
             say(f"{paper.name}: {study}, {left} settings are not complete" if left else study)
+        for prepared in finished_items(paper, scale, out):
+            for file in record_pictures(prepared, results):
+                say(f"pictures: {file}")
         verdicts = write_verdicts(paper, results)
         rows = [[v.says, v.verdict, v.finding.text] for v in verdicts]
         show_table(["claim", "verdict", "evidence"], rows)

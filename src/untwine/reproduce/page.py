@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import re
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +16,11 @@ from untwine.reproduce.items import SCALES, STAND_IN_ENDING, Item, PreparedItem,
 from untwine.reproduce.registry import render_entry
 from untwine.reproduce.trial import read_records, recorded_evidence
 from untwine.tools.files import write_bytes
-from untwine.tools.pages import Section, markdown, render, save_figures
+from untwine.tools.pages import SHOWS_DATA, Section, markdown, render, save_figures
 from untwine.tools.sealed import read_json, write_json
 from untwine.tools.terminal import format_duration
+
+LEFT_OUT = "The picture shows photographs that may not be passed on; the command draws it."
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ def write_page(prepared: PreparedItem, *, quiet: bool = True) -> Page:
 def rebuild_item(item: Item, results: Path, folder: Path) -> str:
     """Rebuild an item's tables and figures from recorded tables, without the runs.
 
-    What needs models, such as samples, is left out.
+    What needs models, such as samples, is what `record_pictures` has kept beside the tables.
 
     Args:
         item: of a paper that is in trial.
@@ -76,18 +80,76 @@ def rebuild_item(item: Item, results: Path, folder: Path) -> str:
 
     from untwine.tools.figures import STYLE
 
+    evidence = _recorded(item, results)
+    parts = [f"## {item.address}: {item.title}", item.about]
+    with rc_context(STYLE):
+        for number, entry in enumerate(item.show):
+            try:
+                sections = list(render_entry(evidence, entry))
+            except NoRuns:
+                kept = _picture_file(item, number, results)
+                parts += [kept.read_text("utf-8").strip()] if kept.exists() else []
+                continue
+            parts += map(markdown, save_figures(sections, folder, quiet=True))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def record_pictures(prepared: PreparedItem, results: Path) -> list[Path]:
+    """Draw what of an item needs its models, and keep it beside the recorded tables.
+
+    Pictures are kept as PNG in `pictures`, each part of an item with a file of Markdown that shows
+    them. Photographs that may not be passed on are left out. What needs no models, and what is not
+    run here, is passed over.
+
+    Returns:
+        the files of Markdown
+    """
+    from matplotlib import rc_context
+
+    from untwine.tools.figures import STYLE
+
+    item, written = prepared.item, list[Path]()
+    recorded, with_models = _recorded(item, results), Evidence(prepared)
+    for number, entry in enumerate(item.show):
+        with rc_context(STYLE), tempfile.TemporaryDirectory() as scratch:
+            try:
+                list(render_entry(recorded, entry))
+                continue
+            except NoRuns:
+                pass
+            try:
+                sections = list(render_entry(with_models, entry))
+            except NoRuns:
+                continue
+            saved = save_figures(sections, Path(scratch), quiet=True)
+            file = _picture_file(item, number, results)
+            file.parent.mkdir(exist_ok=True)
+            text = without_photographs("\n\n".join(map(markdown, saved)))
+            for name in re.findall(r"\(figures/([^)]+\.png)\)", text):
+                picture = file.with_name(f"{item.paper.name}-{item.name}-{name}")
+                shutil.copy(Path(scratch) / "figures" / name, picture)
+                link = f"({results.name}/{file.parent.name}/{picture.name})"
+                text = text.replace(f"(figures/{name})", link)
+            write_bytes(file, f"{text}\n".encode())
+            written.append(file)
+    return written
+
+
+def _recorded(item: Item, results: Path) -> Evidence:
     records = read_records(item.paper, "laptop", results)
-    evidence = recorded_evidence(
+    return recorded_evidence(
         item, "laptop", {k: r for k, r in records.items() if k in item.studies}
     )
-    sections: list[Section] = []
-    with rc_context(STYLE):
-        for entry in item.show:
-            with contextlib.suppress(NoRuns):
-                sections += render_entry(evidence, entry)
-        saved = save_figures(sections, folder, quiet=True)
-    parts = [f"## {item.address}: {item.title}", item.about, *map(markdown, saved)]
-    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _picture_file(item: Item, number: int, results: Path) -> Path:
+    return results / "pictures" / f"{item.paper.name}-{item.name}-{number}.md"
+
+
+def without_photographs(text: str) -> str:
+    """Markdown without the pictures that show images of CelebA, which may not be passed on."""
+    shown = rf"(\*\*[^\n]*celeba[^\n]*)\n\n!\[[^\]]*{re.escape(SHOWS_DATA)}\]\([^)]*\)"
+    return re.sub(shown, rf"\1 {LEFT_OUT}", text)
 
 
 def assess_item(evidence: Evidence) -> list[Verdict]:

@@ -7,7 +7,7 @@ small table, from which verdicts and pages are rebuilt without the runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -67,20 +67,34 @@ def record_runs(paper: Paper, scale: str, out: Path, folder: Path) -> dict[str, 
     """
     every = tuple(paper["studies"])
     measures = tuple(entry for item in items_of(paper) for entry in item.measure)
-    item = Item(paper, "all", "", every, (), measure=measures)
+    whole = Item(paper, "all", "", every, (), measure=measures)
     left: dict[str, int] = {}
-    for name in every:
-        path = out / f"{paper.name}-{name}-{scale}"
-        if not (path / "study.json").exists():
-            continue
-        used: dict[str, str] = {}
-        plan_study(paper, name, scale, used)
-        evidence = Evidence(PreparedItem(item, scale, {name: open_folder(path)}, used))
+    prepared = _prepared(whole, scale, out)
+    for name, study_folder in prepared.folders.items():
         try:
-            left[name] = len(write_record(evidence, name, folder))
+            left[name] = len(write_record(Evidence(prepared), name, folder))
         except DataError:  # no run is scored yet
-            left[name] = len(open_folder(path).study.settings)
+            left[name] = len(study_folder.study.settings)
     return left
+
+
+def finished_items(paper: Paper, scale: str, out: Path) -> Iterator[PreparedItem]:
+    """The items of a paper with those of their studies that are below `out`."""
+    for item in items_of(paper):
+        prepared = _prepared(item, scale, out)
+        if prepared.folders:
+            yield prepared
+
+
+def _prepared(item: Item, scale: str, out: Path) -> PreparedItem:
+    folders: dict[str, StudyFolder] = {}
+    used: dict[str, str] = {}
+    for name in item.studies:
+        path = out / f"{item.paper.name}-{name}-{scale}"
+        if (path / "study.json").exists():
+            plan_study(item.paper, name, scale, used)
+            folders[name] = open_folder(path)
+    return PreparedItem(item, scale, folders, used)
 
 
 def without_recorded(prepared: PreparedItem, folder: Path) -> PreparedItem:
