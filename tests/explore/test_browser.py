@@ -335,8 +335,9 @@ def test_a_selection_is_in_the_address_and_a_file(visit, live, explored):
     expect(page).to_have_url(re.compile(f"chosen={lines[1].split(',')[0]}$"))
     page.get_by_label("Find dots").fill("scale 3")
     expect(page.locator(".selection")).to_contain_text("scale = 3: 100 % of them")
+    expect(page.locator(".controls")).to_contain_text("of the 5,000 dots shown")
     page.get_by_label("Find dots").fill("nothing")
-    expect(page.locator(".controls")).to_contain_text("No dot matches")
+    expect(page.locator(".controls")).to_contain_text("None of the 5,000 dots shown matches")
 
 
 def test_the_plot_is_zoomed_and_moved(visit, live, explored):
@@ -405,6 +406,8 @@ def test_dots_are_coloured_by_anything_and_drawn_as_images(visit, live, explored
         expect(page).to_have_url(re.compile(f"colour={name}"))
         expect(legend.locator("b")).to_contain_text(name.replace("_", "-"), ignore_case=True)
         expect(legend.locator(".busy")).to_have_count(0)
+        has_levels = name in ("shape", "scale")  # a colour to choose, of which the hint speaks
+        assert ("choose a colour" in page.locator(".selection").inner_text()) == has_levels
         settled(page)
         seen.append(canvas.screenshot())
     assert len(set(seen)) == len(seen)
@@ -481,6 +484,12 @@ def test_a_cell_of_the_matrix_shows_its_traversal_and_leads_to_the_slider(visit,
     page.get_by_role("link", name="Move it with the slider").click()
     ready(page)
     assert page.locator(".pointed input[type=range]").evaluate("e => e === document.activeElement")
+
+
+def test_a_run_without_scores_says_what_to_run(visit, live, explored):
+    run = names(explored)["grouped"]
+    page = visit(f"{live}#/factors/{run}")
+    expect(page.locator(".empty pre")).to_have_text(f"untwine evaluate {run}")
 
 
 @pytest.mark.parametrize("kind", ["live", "copied"])

@@ -8,7 +8,7 @@ import pytest
 import untwine
 from untwine.cli.main import app
 from untwine.explore.gallery import Gallery
-from untwine.explore.showcase import FOLDER
+from untwine.explore.showcase import FOLDER, OPENING
 from untwine.runs.directory import check_weights
 
 RUNS = untwine.list_runs(FOLDER)
@@ -59,3 +59,7 @@ def test_the_command_shows_them_beside_your_own_runs(monkeypatch, tmp_path):
     result = CliRunner().invoke(app, ["explore", "--showcase", "--port", "0"])
     assert result.exit_code == 0, result.output
     assert list(galleries[0].paths) == [path.name for path in RUNS] and len(RUNS) == 4
+    assert galleries[0].overview().run == OPENING != galleries[0].lines()[0].name
+    own = ["explore", str(RUNS[-1]), "--showcase", "--port", "0"]
+    assert CliRunner().invoke(app, own).exit_code == 0
+    assert galleries[1].overview().run == galleries[1].lines()[0].name  # the newest, as always

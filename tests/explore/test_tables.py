@@ -179,6 +179,8 @@ def test_every_view_shows_a_table(page, tabled, copied, kind):
         for view in VIEWS:
             go(page, address, view, run)
             assert page.locator("#content :is(table, canvas, .lines svg, .rows)").count(), view
+            if view == "images" and kind == "copied":
+                page.expect(page.locator("#content")).to_contain_text("24 rows in each order")
             if view in ("latents", "between", "compare", "space", "images"):
                 page.expect(page.locator("#content")).to_contain_text("shoe size")
 
@@ -206,6 +208,26 @@ def test_errors_are_shown_by_column(page, tabled):
     page.expect(card).to_contain_text(re.compile(r"person \d+"))
     page.expect(card).to_contain_text(re.compile("kind (tall|small)"))
     assert card.locator("tbody tr").count() == 6
+
+
+def test_names_are_found_in_all_rows(page, tabled):
+    def fewer_dots(route):
+        answer = route.fetch().json()
+        for part in (answer, *answer["colourings"]):
+            part |= {key: part[key][:100] for key in part if key in FEWER}
+        route.fulfill(json=answer)
+
+    FEWER = ("index", "x", "y", "names", "levels")
+    page.route("**/space?*", fewer_dots)
+    go(page, page.live, "space", run_of(tabled, "vae"))
+    page.get_by_label("Find dots").fill("PERSON 23")  # 23 and 230 to 239
+    told = page.locator(".controls [role=status]")
+    page.expect(told).to_contain_text("of the 100 dots shown")
+    page.expect(told).to_contain_text("In all data 11 examples: person 23, person 230")
+    assert told.locator("a").count() == 5
+    told.get_by_role("link", name="person 231", exact=True).click()
+    page.expect(page.locator(".origin")).to_contain_text("person 231")
+    page.unroute("**/space?*")
 
 
 def test_clusters_of_rows_have_means(page, tabled):

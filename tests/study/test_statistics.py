@@ -138,7 +138,9 @@ def test_log_likelihoods_of_few_effective_draws_are_marked_in_every_table():
     assert set(marked["setting"]) == {"a beta=1"} and set(marked["score"]) == {"log-likelihood"}
     lines = format_summary(summary, "markdown").splitlines()
     assert [("‡" in line) for line in lines if "beta=1" in line and "a " in line] == [True, True]
-    assert "unreliable" in lines[-1] and r"$^\ddagger$" in format_summary(summary, "latex")
+    latex = format_summary(summary, "latex")
+    assert "unreliable" in lines[-1] and r"$^\ddagger$" in latex
+    assert "−79" in lines[2] and "& $-$79" in latex  # a minus, not a hyphen
     notes = add_notes(runs)["note"]
     assert set(notes[runs["setting"] == "a beta=1"]) == {"log-likelihood is unreliable"}
     assert set(notes[runs["setting"] != "a beta=1"]) == {""}

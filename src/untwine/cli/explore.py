@@ -56,10 +56,11 @@ def explore(
     """
     require_packages()
     from untwine.explore.gallery import Gallery
-    from untwine.explore.showcase import FOLDER
+    from untwine.explore.showcase import FOLDER, OPENING
 
     arguments = [*(runs or []), *([str(FOLDER)] if showcase else [])]
-    gallery = Gallery.find(arguments, out, data=data, trust=trust)
+    opening = OPENING if showcase and not runs else ""
+    gallery = Gallery.find(arguments, out, opening=opening, data=data, trust=trust)
     if export is not None:
         from untwine.explore.export import write_copy
 

@@ -35,7 +35,7 @@ class Overview(BaseModel):
 
     title: str  # of the study, or "All runs"
     view: Literal["latents", "curves", "study"]
-    run: str  # the newest finished run, or else the newest; "" without runs
+    run: str  # the one to open on, or the newest finished run, or else the newest; "" without runs
     waiting: int  # runs of the study that have not begun
 
 
@@ -124,6 +124,13 @@ class Example(BaseModel):
     index: int
     name: str = ""  # its file or name
     levels: dict[str, int]
+
+
+class Matches(BaseModel):
+    """The examples that a search found."""
+
+    count: int
+    examples: list[Example]  # the first of them
 
 
 class Start(BaseModel):
@@ -267,7 +274,7 @@ class FactorTable(BaseModel):
     latents: list[int]  # rows, as in RunSummary
     matrix: list[list[float]]  # shares of a factor's entropy
     scores: list[ScoreLine]
-    note: str  # what to do if there are no factors or no scores, or ""
+    note: str  # why there are no factors or no scores, or ""
 
 
 class StudySection(BaseModel):

@@ -45,6 +45,7 @@ class Gallery:
         folder: StudyFolder | None = None,
         *,
         find_runs: FindRuns | None = None,
+        opening: str = "",
         data: str | Dataset = "",
         trust: bool = False,
     ) -> None:
@@ -53,12 +54,14 @@ class Gallery:
             runs: directories of runs.
             folder: the study that they belong to.
             find_runs: finds the runs again, with those that have begun in the meantime.
+            opening: name of the run that the page opens on; by default the newest finished one.
             data: where the data of the runs is, as for `open_run`.
             trust: whether to open what the runs name, as for `open_run`.
         """
         self.paths = _name_runs(runs)
         self._find_runs, self._last_search = find_runs, time.monotonic()
         self._data, self._trust = data, trust
+        self._opening = opening
         self.study_folder = folder
         self._views = Memo(MAX_OPEN_VIEWS)
         self._memo = Memo(_memo_size(self.paths))
@@ -69,6 +72,7 @@ class Gallery:
         arguments: Sequence[str | Path],
         out: str | Path = "runs",
         *,
+        opening: str = "",
         data: str = "",
         trust: bool = False,
     ) -> Gallery:
@@ -78,6 +82,7 @@ class Gallery:
             arguments: run directories, parts of the names of runs in `out`, directories of runs,
                 and study directories; without any, all runs in `out`.
             out: the directory of runs.
+            opening: name of the run that the page opens on; by default the newest finished one.
             data: where the data of the runs is, as for `open_run`.
             trust: whether to open what the runs name, as for `open_run`.
         """
@@ -97,7 +102,7 @@ class Gallery:
             return [path for find_runs in finders for path in find_runs()]
 
         study = folders[0] if len(folders) == len(arguments) == 1 else None
-        return cls(find_all(), study, find_runs=find_all, data=data, trust=trust)
+        return cls(find_all(), study, find_runs=find_all, opening=opening, data=data, trust=trust)
 
     def find_new_runs(self) -> None:
         """Add runs that have begun since, and forget those whose directories are gone."""
@@ -125,9 +130,10 @@ class Gallery:
         )
 
     def overview(self) -> Overview:
-        """What the page opens with: the study, or the newest finished run, or its curves."""
+        """What the page opens with: the study, or a finished run, or the curves of one."""
         lines = self.lines()
         finished = [line for line in lines if line.phase == "finished"]
+        finished.sort(key=lambda line: line.name != self._opening)  # the newest first otherwise
         folder = self.study_folder
         jobs = folder.jobs() if folder and not folder.imported else []
         return Overview(

@@ -25,6 +25,7 @@ Seed = Annotated[int, Query(ge=0, le=2**31 - 1, description="Random seed.")]
 Count = Annotated[int, Query(ge=1, le=100, description="Number of examples or images.")]
 Steps = Annotated[int, Query(ge=2, le=41, description="Number of images from end to end.")]
 Side = Annotated[int, Query(ge=1, le=32, description="Number of images on a side of the grid.")]
+Text = Annotated[str, Query(min_length=1, max_length=200, description="Part of a name.")]
 Number = Annotated[
     int, Query(ge=0, le=9999, description="Number of a latent, direction or cluster.")
 ]

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from untwine.errors import ParameterError
 from untwine.explore.answers import (
     Example,
+    Matches,
     Numbers,
     Progress,
     Reconstructions,
@@ -32,6 +33,7 @@ from untwine.explore.requests import (
     Seed,
     Side,
     Steps,
+    Text,
     parse_ints,
     parse_numbers,
 )
@@ -101,6 +103,11 @@ def image_routes(gallery: Gallery) -> APIRouter:
     def examples(run: Name, count: Count = 24, seed: Seed = 0) -> list[Example]:
         """Examples chosen at random from the sample."""
         return open_view(gallery, run).examples(count, seed)
+
+    @router.get("/find")
+    def find(run: Name, text: Text, count: Count = 24) -> Matches:
+        """Examples whose file or name contains a text: how many, and the first of them."""
+        return open_view(gallery, run).find(text, count)
 
     @router.get("/image.png", **binary_response(Picture))
     def image(run: Name, index: Index) -> Picture:

@@ -85,13 +85,8 @@ def _latent_summaries(sample: RunRows) -> list[LatentSummary]:
     low, high = slider_range([coded, central_range(drawn)])
     return [
         LatentSummary(
-            number=latent.number,
-            part=latent.part,
-            nats=latent.nats,
-            exact=latent.exact,
+            **vars(latent),
             active=latent.active,
-            factor=latent.factor,
-            share=latent.share,
             low=low[latent.number],
             high=high[latent.number],
         )
@@ -140,16 +135,10 @@ def score_lines(path: Path) -> list[ScoreLine]:
     scores = Scores({label: Score(one["values"], one["references"]) for label, one in stored})
     return [
         ScoreLine(
-            name=row.name,
-            title=row.title,
-            value=row.value,
-            better=row.better,
-            references=row.references,
-            question=QUESTIONS[row.question],
+            **{**vars(row), "question": QUESTIONS[row.question]},
             card=row.has_card,
             place=row.place,
             rotated=row.rotated,
-            note=row.note,
         )
         for row in score_rows(scores)
     ]

@@ -15,6 +15,7 @@ from untwine.explore.answers import (
     Cluster,
     Example,
     FactorTable,
+    Matches,
     Progress,
     Reconstruction,
     Reconstructions,
@@ -78,10 +79,18 @@ class RunView(RunPoints):
 
     def examples(self, count: int, seed: int) -> list[Example]:
         """Examples chosen at random from the sample."""
-        return [
-            Example(index=i, name=self.example_name(i), levels=self.levels(i))
-            for i in self.choose_examples(count, seed)
-        ]
+        return [self._example(i) for i in self.choose_examples(count, seed)]
+
+    def find(self, text: str, count: int) -> Matches:
+        """The examples of all the data whose file or name contains a text, in any case."""
+        wanted = text.lower()
+        named = enumerate(self.data.example_names)
+        matching = [index for index, name in named if wanted in name.lower()]
+        first = matching[: check_count(count, "examples")]
+        return Matches(count=len(matching), examples=[self._example(index) for index in first])
+
+    def _example(self, index: int) -> Example:
+        return Example(index=index, name=self.example_name(index), levels=self.levels(index))
 
     def image(self, index: int) -> bytes:
         """An example of the data."""
@@ -321,8 +330,8 @@ class RunView(RunPoints):
     def factors(self) -> FactorTable:
         """What latents know of factors, and the stored scores of the run."""
         latents = [one.number for one in self.summary().latents]
-        factors, (scores, score_notes) = self.factors_of_data, self._scores()
-        notes: list[str] = []
+        factors, (scores, problem) = self.factors_of_data, self._scores()
+        notes = [problem] if problem else []
         if not self.has_examples:
             notes.append(f"{self.missing[0].upper()}{self.missing[1:]}.")
         elif factors is None:
@@ -337,14 +346,12 @@ class RunView(RunPoints):
             latents=latents,
             matrix=[] if factors is None else self.factor_shares()[latents].round(4).tolist(),
             scores=scores,
-            note=" ".join([*notes, *score_notes]),
+            note=" ".join(notes),
         )
 
-    def _scores(self) -> tuple[list[ScoreLine], list[str]]:
-        """The stored scores, and notes on missing ones."""
+    def _scores(self) -> tuple[list[ScoreLine], str]:
+        """The stored scores, and why they cannot be read."""
         try:
-            scores = score_lines(self.trained.path)
+            return score_lines(self.trained.path), ""
         except RunError as error:
-            return [], [f"The scores cannot be read: {error}."]
-        missing = f"No scores are stored; compute them with untwine evaluate {self.name}."
-        return scores, [] if scores else [missing]
+            return [], f"The scores cannot be read: {error}."

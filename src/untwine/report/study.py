@@ -149,9 +149,9 @@ def best_settings(table: Table, scores: list[str]) -> Section:
 
 def _with_deviation(row: Table, digits: int) -> str:
     if row.runs < 2:
-        return f"{row.mean:.{digits}f} [–]"
+        return f"{row.mean:.{digits}f} [–]".replace("-", "−")
     bounds = f"{row.low:.{digits}f}, {row.high:.{digits}f}"
-    return f"{row.mean:.{digits}f} ± {row.std:.{digits}f} [{bounds}]"
+    return f"{row.mean:.{digits}f} ± {row.std:.{digits}f} [{bounds}]".replace("-", "−")
 
 
 def _tied(row: Table) -> str:

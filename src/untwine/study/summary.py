@@ -24,6 +24,7 @@ UNRELIABLE_CAPTION = "‡ marks means of scores that are unreliable in some runs
 LATEX_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {"†": r"$^\dagger$", "±": r"$\pm$", "–": "--"}
 LATEX_SPECIAL |= {
     "‡": r"$^\ddagger$",
+    "−": "$-$",
     "β": r"$\beta$",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -87,7 +88,7 @@ def decimals(summary: Table) -> int:
 def _cell(row: Table, digits: int) -> str:
     mark = TIED_MARK * (row.rank == TIED) + UNRELIABLE_MARK * (row.unreliable > 0)
     deviation = f" ± {row.sd:.{digits}f}" if row.n > 1 else ""
-    return f"{row.mean:.{digits}f}{deviation}{mark}"
+    return f"{row.mean:.{digits}f}{deviation}{mark}".replace("-", "−")
 
 
 def caption(summary: Table) -> str:

@@ -203,7 +203,8 @@
     ["?", "these shortcuts"],
     [`1 – ${VIEWS.length}`, "views, from the left"],
     ["← → on a slider", "a fortieth of its range; with Shift a two-hundredth; Page Up and Down more; Home and End"],
-    ["← → on the scatter plot", "next dot; Space selects, Escape clears"],
+    ["← → on the scatter plot", "next dot; Space selects, Escape clears; + and − zoom, 0 shows all dots; with Shift, arrows move the plot"],
+    ["← → on an enlarged image", "previous and next; Escape closes"],
     ["Tab", "next control"],
   ];
 

@@ -35,8 +35,7 @@ untwine.views.factors = {
         const button = el("button", { type: "button", "data-cell": `${number}:${column}`, "aria-pressed": "false",
           "aria-label": `z${number} knows ${parts.percent(share)} of ${parts.plain(table.factors[column])}`, onclick: () => explain(number, column) },
         String(Math.round(100 * share)));
-        button.style.background = `rgba(var(--fill), ${(0.85 * share).toFixed(3)})`;
-        button.classList.toggle("strong", share > 0.6); // where the text colour changes to stay readable
+        button.style.setProperty("--share", share.toFixed(3));
         return el("td", {}, button);
       }));
     }
@@ -71,7 +70,7 @@ untwine.views.factors = {
 
     if (table.note) root.append(el("p", { class: "note" }, table.note));
     if (table.factors.length) root.append(matrix());
-    if (table.scores.length) root.append(scores());
+    root.append(table.scores.length ? scores() : parts.section("Scores", "", parts.empty("There are no scores to show. This computes them:", `untwine evaluate ${run}`)));
 
     const column = table.factors.indexOf(state.get("factor"));
     const asked = Number(state.get("latent") ?? NaN);

@@ -108,14 +108,15 @@ untwine.views.images = {
 
     /** Say how many examples are measured, and look again while there are more to come. */
     function tell({ done, target, total, running, seconds, problem }) {
+      if (api.copy) return progress.replaceChildren(`This export has ${parts.plural(shown.length, isTable ? "row" : "image")} in each order.`);
       const number = (value) => value.toLocaleString("en");
       const measured = done < total ? `${number(done)} of ${number(total)} examples` : `All ${parts.plural(total, "example")}`;
       const left = running && seconds !== null ? `; about ${time(seconds * (total - done) / Math.max(1, target - done))} left` : "";
       const all = el("button", { type: "button", onclick: () => api.send(api.of(run, "measured"), {}).then(poll, untwine.problem) }, `Measure all ${number(total)}`);
       progress.classList.toggle("busy", running);
       progress.replaceChildren(problem ? `Measuring stopped: ${problem}.` : running ? `Measured ${measured}${left}. The list is of those measured so far.` : `${measured} ${done === 1 ? "is" : "are"} measured. `,
-        ...(!running && done < total && !api.copy && !problem ? [" ", all] : []));
-      if (running && !api.copy) setTimeout(poll, POLL);
+        ...(!running && done < total && !problem ? [" ", all] : []));
+      if (running) setTimeout(poll, POLL);
     }
 
     const time = (seconds) => (seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`);

@@ -9,6 +9,7 @@ untwine.views.space = {
     const { el } = parts;
     const COLUMNS = CONSTANTS.sheetColumns;
     const MAX_THUMBNAILS = 18; // of a selection
+    const MAX_LINKS = 5; // to examples that a search found
     const POLL = 2500; // milliseconds between questions for colours that are still measured
     const isTable = rows.is(summary);
     const isTouch = matchMedia("(pointer: coarse)").matches;
@@ -125,12 +126,16 @@ untwine.views.space = {
       describe([...chosen]);
     }
 
-    const help = isTouch ? "Tap dots to see and select them. Pinch to zoom. A colour below the plot selects its dots."
-      : "Point at a dot to see it. Drag over dots, click them (Shift adds more) or choose a colour below the plot to see what distinguishes them. The wheel zooms.";
+    function help() {
+      const hasLevels = key.querySelector("button") !== null; // colours to choose
+      if (isTouch) return `Tap dots to see and select them. Pinch to zoom.${hasLevels ? " A colour below the plot selects its dots." : ""}`;
+      const ways = `Drag over dots${hasLevels ? ", click them (Shift adds more) or choose a colour below the plot" : " or click them (Shift adds more)"}`;
+      return `Point at a dot to see it. ${ways} to see what distinguishes them. The wheel zooms.`;
+    }
 
     const describe = parts.newest(async (picked) => {
       if (!picked.length) {
-        panel.replaceChildren(el("p", { class: "note" }, help));
+        panel.replaceChildren(el("p", { class: "note" }, help()));
         return;
       }
       const head = el("h3", {}, `${parts.plural(picked.length, "dot")} selected `, el("span", { class: "buttons" },
@@ -184,12 +189,10 @@ untwine.views.space = {
     const box = el("input", { type: "search", placeholder: "file, row or level", "aria-label": "Find dots", oninput: () => findSoon(box.value.trim()) });
     const findSoon = parts.later((text) => alive() && find(text), 250);
 
-    /** Select the dots whose name contains a text, that have this row, or a level of this name. */
-    function find(text) {
-      if (!text) {
-        answerTo.replaceChildren();
-        return choose([], false);
-      }
+    /** Select the dots whose name contains a text, that have this row, or a level of this name; look for names in all examples. */
+    const find = parts.newest(async (text) => {
+      answerTo.replaceChildren();
+      if (!text) return choose([], false);
       const wanted = parts.plain(text.toLowerCase()).replace(/\s*=\s*/, " ");
       const levels = space.colourings.map((each) => {
         const known = new Map();
@@ -202,17 +205,26 @@ untwine.views.space = {
           return known.get(level);
         };
       });
-      const matches = space.index.flatMap((index, k) =>
-        (String(index) === wanted || (space.names[k] || "").toLowerCase().includes(text.toLowerCase()) || levels.some((has) => has(k)) ? [k] : []));
+      const hasName = space.index.map((_, k) => (space.names[k] || "").toLowerCase().includes(text.toLowerCase()));
+      const matches = space.index.flatMap((index, k) => (String(index) === wanted || hasName[k] || levels.some((has) => has(k)) ? [k] : []));
       choose(matches, false);
       if (matches.length) plot.show(matches[0]);
-      answerTo.replaceChildren(...(matches.length ? [] : notFound(wanted)));
-    }
+      const isAll = space.index.length === space.total;
+      const shown = isAll ? "" : ` of the ${parts.plural(space.index.length, "dot")} shown`;
+      answerTo.append(matches.length ? (isAll ? "" : `Selected ${matches.length.toLocaleString("en")}${shown}.`) : isAll ? "No dot matches." : `None${shown} matches.`);
+      if (!isAll) answerTo.append(...await amongAll(text, hasName.filter(Boolean).length));
+    }, alive);
 
-    function notFound(wanted) {
-      const link = `example-${wanted}`;
-      const isRow = /^\d+$/.test(wanted) && +wanted < summary.total && api.has(parts.starts.address(run, link));
-      return isRow ? ["Not among the dots. ", el("a", { href: untwine.link("latents", run, { start: link }) }, `Open example ${wanted}`)] : ["No dot matches."];
+    /** Links to examples that are not dots: the one of this row, or those whose names contain a text. */
+    async function amongAll(text, named) {
+      const open = ({ index, name }) => el("a", { href: untwine.link("latents", run, { start: `example-${index}` }) }, parts.exampleName({ index, name }));
+      const isRow = /^\d+$/.test(text) && +text < summary.total && !space.index.includes(+text) && api.has(parts.starts.address(run, `example-${text}`));
+      if (isRow) return [" Open ", open({ index: +text })];
+      if (!space.names.length || api.copy) return [];
+      const all = await api.json(api.of(run, "find", { text, count: MAX_LINKS }));
+      if (all.count <= named) return [];
+      const links = all.examples.flatMap((example, k) => [k ? ", " : "", open(example)]);
+      return [` In all data ${parts.plural(all.count, "example")}: `, ...links, all.count > all.examples.length ? " …" : ""];
     }
 
     // ---- colours ----
@@ -254,6 +266,7 @@ untwine.views.space = {
       remember();
       plot.colour(colours.painter(colouring));
       legend();
+      if (!chosen.size) describe([]); // the colours that can be chosen
     }, alive);
 
     function legend() {

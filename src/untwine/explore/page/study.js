@@ -142,12 +142,11 @@ untwine.views.study = {
     /** A section of the report. */
     function section(one) {
       const best = new Set(one.best.map(String));
-      const isFigures = (text) => /^[-−\d<[–]/.test(text);
-      const minus = (text) => text.replace(/(^|[\s[])-(?=\d)/g, "$1−");
+      const isFigures = (text) => /^[−\d<[–]/.test(text);
       const numeric = one.header.map((_, k) => one.rows.every((row) => row[k] === "" || isFigures(row[k])));
       const table = one.header.length ? el("div", { class: "card scroll table whole", tabindex: 0, role: "region", "aria-label": one.title }, el("table", { class: "runs report" },
         el("thead", {}, el("tr", {}, one.header.map((title, k) => el("th", { scope: "col", class: numeric[k] ? "number" : "" }, title)))),
-        el("tbody", {}, one.rows.map((row, r) => el("tr", {}, row.map((each, c) => el(c ? "td" : "th", { class: numeric[c] ? "number" : "", scope: c ? false : "row" }, best.has(`${r},${c}`) ? el("b", {}, minus(each)) : minus(each)))))))) : null;
+        el("tbody", {}, one.rows.map((row, r) => el("tr", {}, row.map((each, c) => el(c ? "td" : "th", { class: numeric[c] ? "number" : "", scope: c ? false : "row" }, best.has(`${r},${c}`) ? el("b", {}, each) : each))))))) : null;
       const folded = table && one.folded ? el("details", {}, el("summary", {}, `Show ${one.rows.length} rows`), table) : table;
       const figure = one.figure ? el("div", { class: "card sheet" }, parts.image(`/api/study/figures/${encodeURIComponent(one.name)}.svg`, one.title, { class: "", loading: "lazy" })) : null;
       const points = one.points.length ? el("div", { class: "card" }, el("ul", { class: "points" }, one.points.map((point) => el("li", {}, point)))) : null;

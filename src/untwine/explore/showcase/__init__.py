@@ -7,3 +7,4 @@ They are finished runs without their data, which untwine draws itself or finds i
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+OPENING = "beta-tcvae-shapes3d-render-857095274886"  # in colour, and with the most factors known
