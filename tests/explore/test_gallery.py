@@ -178,6 +178,12 @@ def test_labels_tell_runs_apart(explored, tmp_path):
         "β-TCVAE beta=4.0 · seed 1 · latent=4",
         "copy-of-one · β-TCVAE beta=4.0 · seed 1 · latent=4",
     }
+    larger = replace(spec, data=replace(spec.data, params={**spec.data.params, "size": 32}), lr=0.5)
+    (out / larger.directory).mkdir()
+    write_json(out / larger.directory / "run.json", {**RECORD, "spec": larger.to_json()})
+    lines = {line.name: line for line in Gallery.find([], out).lines()}
+    assert lines[larger.directory].label == "β-TCVAE beta=4.0 · seed 0"  # alone on its data
+    assert labels < {line.label for line in lines.values()}
     shutil.copytree(twin, tmp_path / "elsewhere" / other.directory)
     both = Gallery.find([out / other.directory, tmp_path / "elsewhere"], out)
     assert len({line.label for line in both.lines()}) == 2

@@ -80,14 +80,20 @@ def run_phase(path: Path) -> Phase:
 def run_labels(runs: Mapping[str, tuple[Run, str]]) -> dict[str, str]:
     """What runs are called in menus: their own name, model, parameters that differ, and seed.
 
+    Parameters that differ are those of runs on the same data; menus name the data as well.
+
     Args:
         runs: by their names here, each with its specification and the name the user gave it.
     """
-    varying = varying_numbers(spec for spec, _ in runs.values())
-    labels = {key: _label(spec, own, varying) for key, (spec, own) in runs.items()}
-    count = Counter((label, str(runs[key][0].data)) for key, label in labels.items())
+    data = {key: str(spec.data) for key, (spec, _) in runs.items()}
+    varying = {
+        each: varying_numbers(spec for key, (spec, _) in runs.items() if data[key] == each)
+        for each in set(data.values())
+    }
+    labels = {key: _label(spec, own, varying[data[key]]) for key, (spec, own) in runs.items()}
+    count = Counter((label, data[key]) for key, label in labels.items())
     return {
-        key: f"{label} · {key[-12:]}" if count[label, str(runs[key][0].data)] > 1 else label
+        key: f"{label} · {key[-12:]}" if count[label, data[key]] > 1 else label
         for key, label in labels.items()
     }
 

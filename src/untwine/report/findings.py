@@ -71,11 +71,11 @@ def _factors(shares: NDArray[np.float64], names: Sequence[str], active: list[int
     known = [told[k] for k in order if best[k] >= KNOWN_SHARE]
     partly = [told[k] for k in order if PARTLY_SHARE <= best[k] < KNOWN_SHARE]
     unknown = [names[k] for k in order if best[k] < PARTLY_SHARE]
-    count = f"{len(known)} of {len(names)} factors"
+    factors = f"{len(names)} factor{'s' if len(names) != 1 else ''}"
     sentences = [
-        f"It knows {count}: {join_names(known)}."
+        f"It knows {len(known)} of {factors}: {join_names(known)}."
         if known
-        else f"It knows none of {len(names)} factors well."
+        else f"It knows none of {factors} well."
     ]
     sentences += [f"It knows in part: {join_names(partly)}."] if partly else []
     sentences += [f"It does not know: {join_names(unknown)}."] if unknown else []

@@ -209,5 +209,4 @@ def _grid_url(images: ImageArray) -> str:
 @styled
 def loss_curves(trained: TrainedRun) -> str:
     """The terms of the loss during training, as SVG; without constants of their estimators."""
-    svg = draw_svg(history(trained))
-    return themed(svg[svg.index("<svg") :])
+    return themed(draw_svg(history(trained)))

@@ -158,7 +158,7 @@ def _tied(row: Table) -> str:
     """The settings that may be as good; long lists are counted."""
     if row.tied != row.tied:
         return "–"
-    names = list(map(setting_title, row.others))
+    names = list(map(setting_title, row.others)) or ["none"]
     return ", ".join(names) if len(names) <= 2 else f"{', '.join(names[:2])}, {len(names) - 2} more"
 
 

@@ -16,6 +16,20 @@ R = TypeVar("R")
 DRAWING_LOCK = threading.RLock()  # matplotlib's style belongs to the whole process
 INK, PAPER = "#1d2530", "#fffffe"  # in pages they become the colours of text and background
 DARK_INK, DARK_PAPER = "#e6e9ee", "#1c222b"
+DARK_SERIES = {  # colours of lines and dots, and what they become on a dark page
+    "#1f77b4": "#5aa9e6",
+    "#ff7f0e": "#ff9d4d",
+    "#2ca02c": "#5fc46a",
+    "#d62728": "#f2706f",
+    "#9467bd": "#b795e0",
+    "#8c564b": "#c99a8e",
+    "#e377c2": "#f09ad2",
+    "#7f7f7f": "#a8a8a8",
+    "#bcbd22": "#d6d752",
+    "#17becf": "#4fd6e5",
+    "#3b7dd8": "#6ea8f2",
+    "#d9742b": "#f0a35e",
+}
 NOTEBOOK_DPI = 110
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -36,12 +50,12 @@ def figure_svg(figure: Figure) -> bytes:
 
     with DRAWING_LOCK, rc_context(STYLE):
         text = draw_svg(figure)
-    start = text.index(">", text.index("<svg")) + 1
-    style = (
-        f"<style>svg{{color:{INK};--card:#fff}}@media(prefers-color-scheme:dark)"
-        f"{{svg{{color:{DARK_INK};--card:{DARK_PAPER}}}}}</style>"
+    light, dark = (
+        f"svg{{color:{ink};--card:{paper}}}"
+        for ink, paper in ((INK, "#fff"), (DARK_INK, DARK_PAPER))
     )
-    return (text[text.index("<svg") : start] + style + themed(text[start:])).encode()
+    style = f"{light}@media(prefers-color-scheme:dark){{{dark}}}"
+    return themed(text, style).encode()
 
 
 def draw_svg(figure: Figure) -> str:
@@ -51,9 +65,23 @@ def draw_svg(figure: Figure) -> str:
     return stream.getvalue()
 
 
-def themed(svg: str) -> str:
-    """An SVG for a page: text and background have the page's colours."""
-    return svg.replace(INK, "currentColor").replace(PAPER, "var(--card)")
+def themed(svg: str, style: str = "") -> str:
+    """The <svg> element of a figure that follows the reader's light or dark theme.
+
+    Text and background have the page's colours, lines and dots brighter ones on a dark page.
+
+    Args:
+        svg: the text of the file.
+        style: further rules for the element.
+    """
+    start = svg.index("<svg")
+    inside = svg.index(">", start) + 1
+    content = svg[inside:].replace(INK, "currentColor").replace(PAPER, "var(--card)")
+    for colour in DARK_SERIES:
+        content = content.replace(colour, f"var(--on-{colour[1:]},{colour})")
+    dark = ";".join(f"--on-{light[1:]}:{colour}" for light, colour in DARK_SERIES.items())
+    rules = f"{style}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
+    return f"{svg[start:inside]}<style>{rules}</style>{content}"
 
 
 def styled(draw: Callable[P, R]) -> Callable[P, R]:

@@ -74,7 +74,7 @@ def _save_figure(section: Section, folder: Path) -> Section:
     write_bytes(folder / f"{section.name}.svg", text.encode())
     section.figure.savefig(folder / f"{section.name}.png", dpi=150)
     section.figure.savefig(folder / f"{section.name}.pdf", metadata={"CreationDate": None})
-    return replace(section, figure=None, svg=themed(text[text.index("<svg") :]))
+    return replace(section, figure=None, svg=themed(text))
 
 
 def file_name(*words: str) -> str:

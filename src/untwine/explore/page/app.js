@@ -51,21 +51,28 @@
   untwine.overview = { title: "", view: "latents", run: "", waiting: 0 };
 
   const progress = (run) => (run.phase === "finished" ? "" : ` · ${run.state}`);
-  untwine.menuLabel = (run) => `${run.label} · ${run.data}${progress(run)}`;
+  /** What a run is called in menus: with its data, if there are several. */
+  untwine.menuLabel = (run) => `${run.label}${runs.some((other) => other.data && other.data !== run.data) ? ` · ${run.data}` : ""}${progress(run)}`;
 
   /** Fill the list of runs, grouped by data. */
   function listRuns() {
     const groups = new Map();
     for (const run of untwine.runs(true)) groups.set(run.data, [...(groups.get(run.data) || []), run]);
     place.run.replaceChildren(...[...groups].map(([data, members]) => el("optgroup", { label: data },
-      members.map((run) => el("option", { value: run.name, title: run.name }, groups.size > 1 ? untwine.menuLabel(run) : `${run.label}${progress(run)}`)))));
+      members.map((run) => el("option", { value: run.name, title: run.name }, untwine.menuLabel(run))))));
     place.run.disabled = place.run.options.length < 2;
+  }
+
+  /** The title of a view; rows of numbers are no images. */
+  function title(view, name) {
+    const { shape = [] } = runs.find((run) => run.name === name) || {};
+    return view === "images" && shape.length === 1 && shape[0] > 2 ? "Rows" : untwine.views[view].title;
   }
 
   function tabs(current, run) {
     place.views.replaceChildren(...VIEWS.map((view) => el("a", {
       href: untwine.link(view, run), "aria-current": view === current ? "page" : false,
-    }, untwine.views[view].title)));
+    }, title(view, run))));
     const chosen = place.views.querySelector("[aria-current]");
     place.views.scrollLeft = chosen.offsetLeft - (place.views.clientWidth - chosen.offsetWidth) / 2;
     fade();
@@ -101,7 +108,7 @@
     delete place.content.dataset.waits;
     tabs(view, run);
     place.run.value = run;
-    document.title = `${untwine.views[view].title} · untwine`;
+    document.title = `${title(view, run)} · untwine`;
     if (!runs.length && view !== "study") return nothing();
     if (line && line.phase !== "finished" && !untwine.views[view].alone) return unfinished(line);
     await fill(view, run, target.state, alive);
@@ -137,7 +144,7 @@
       if (!alive()) return;
       if (summary) {
         about(summary);
-        document.title = `${untwine.views[view].title} · ${summary.title} on ${summary.data} · untwine`;
+        document.title = `${title(view, run)} · ${summary.title} on ${summary.data} · untwine`;
       }
       const keep = (now) => alive() && history.replaceState(null, "", untwine.link(view, run, now));
       const root = el("div", { class: `view ${view}` });

@@ -111,15 +111,14 @@ untwine.views.images = {
       if (api.copy) return progress.replaceChildren(`This export has ${parts.plural(shown.length, isTable ? "row" : "image")} in each order.`);
       const number = (value) => value.toLocaleString("en");
       const measured = done < total ? `${number(done)} of ${number(total)} examples` : `All ${parts.plural(total, "example")}`;
-      const left = running && seconds !== null ? `; about ${time(seconds * (total - done) / Math.max(1, target - done))} left` : "";
+      const left = running && seconds !== null ? `; about ${parts.duration(Math.max(1, seconds))} left` : "";
+      const aim = `${number(done)} of ${number(target)} examples${target < total ? ` (the data has ${number(total)})` : ""}`;
       const all = el("button", { type: "button", onclick: () => api.send(api.of(run, "measured"), {}).then(poll, untwine.problem) }, `Measure all ${number(total)}`);
       progress.classList.toggle("busy", running);
-      progress.replaceChildren(problem ? `Measuring stopped: ${problem}.` : running ? `Measured ${measured}${left}. The list is of those measured so far.` : `${measured} ${done === 1 ? "is" : "are"} measured. `,
+      progress.replaceChildren(problem ? `Measuring stopped: ${problem}.` : running ? `Measured ${aim}${left}. The list is of those measured so far.` : `${measured} ${done === 1 ? "is" : "are"} measured. `,
         ...(!running && done < total && !problem ? [" ", all] : []));
       if (running) setTimeout(poll, POLL);
     }
-
-    const time = (seconds) => (seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`);
 
     async function poll() {
       if (!alive()) return;
@@ -130,7 +129,7 @@ untwine.views.images = {
       again();
     }
 
-    const what = isTable ? "Rows, their reconstructions and the columns with the largest errors." : "Images, their reconstructions and their differences. Click to enlarge.";
+    const what = isTable ? "Rows, their reconstructions and the columns with the largest errors." : `Images, their reconstructions and their differences. ${parts.click} to enlarge.`;
     root.append(parts.section("Reconstructions", `${what} Log-likelihood and KL are in nats; the error is the mean squared one.`,
       el("div", { class: "controls" }, parts.select("Order", orders.map((key) => [key, NAMES[key]]), order, (key) => ask(key, PAGE)), progress), grid, el("p", { class: "buttons" }, more), dialog));
     await fill();

@@ -136,6 +136,7 @@ untwine.views.latents = {
       return element;
     }
 
+    const moves = (what) => `Drag the slider${parts.isTouch ? ` or tap ${what}` : `, click ${what} or use the arrow keys`}.`;
     const maxNats = Math.max(...summary.latents.map((latent) => latent.nats), 1e-9);
     const [active, inactive] = [true, false].map((isActive) => summary.latents.filter((latent) => latent.active === isActive));
     const folded = el("details", { open: !active.length, ontoggle: () => folded.open && redraw() });
@@ -152,8 +153,8 @@ untwine.views.latents = {
         el("div", { class: "headed" }, el("h2", {}, "Move the latents"), undo),
         el("p", { class: "soft" }, "Most informative first. ", api.copy
           ? `This export moves one latent at a time, in ${parts.COPY_FRAMES} steps.`
-          : `${summary.tile.length ? "Each film shows how its latent changes the image. Drag the slider, click a frame or use the arrow keys."
-            : "Lines show how each latent changes the columns, each over the range of its data. Drag the slider, click the lines or use the arrow keys."}`), sliders));
+          : summary.tile.length ? `Each film shows how its latent changes the image. ${moves("a frame")}`
+            : `Lines show how each latent changes the columns, each over the range of its data. ${moves("the lines")}`), sliders));
 
     // ---- restore the state in the address ----
 

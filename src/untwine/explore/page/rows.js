@@ -12,7 +12,8 @@ const rows = (() => {
   /** A value of a column, with as many decimals as its range needs. */
   function format(value, { low, high }) {
     const digits = Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(Math.max(high - low, 1e-9)))));
-    return parts.minus(value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+    const rounded = +value.toFixed(digits) || 0; // never −0
+    return parts.minus(rounded.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   }
 
   /** Where a value lies in the range of its column, from 0 to 1 and a little beyond. */

@@ -148,7 +148,7 @@ untwine.views.study = {
         el("thead", {}, el("tr", {}, one.header.map((title, k) => el("th", { scope: "col", class: numeric[k] ? "number" : "" }, title)))),
         el("tbody", {}, one.rows.map((row, r) => el("tr", {}, row.map((each, c) => el(c ? "td" : "th", { class: numeric[c] ? "number" : "", scope: c ? false : "row" }, best.has(`${r},${c}`) ? el("b", {}, each) : each))))))) : null;
       const folded = table && one.folded ? el("details", {}, el("summary", {}, `Show ${one.rows.length} rows`), table) : table;
-      const figure = one.figure ? el("div", { class: "card sheet" }, parts.image(`/api/study/figures/${encodeURIComponent(one.name)}.svg`, one.title, { class: "", loading: "lazy" })) : null;
+      const figure = one.figure ? el("div", { class: "card sheet" }, parts.image(`/api/study/figures/${encodeURIComponent(one.name)}.svg`, one.title, { class: "" })) : null;
       const points = one.points.length ? el("div", { class: "card" }, el("ul", { class: "points" }, one.points.map((point) => el("li", {}, point)))) : null;
       return parts.section(one.title, one.note ? one.note.split("`").map((words, k) => (k % 2 ? el("code", {}, words) : words)) : "", points, folded, figure);
     }
