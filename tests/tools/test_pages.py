@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jinja2 import UndefinedError
 
-from untwine.tools.figures import figure_svg, panels
+from untwine.tools.figures import INK, figure_svg, panels, styled
 from untwine.tools.pages import Section, file_name, markdown, render, save_figures
 
 
@@ -37,3 +37,13 @@ def test_svg_repeats():
     figure, axes = panels(4, most=3)
     assert len(axes) == 4 and len(figure.axes) == 6
     assert figure_svg(figure) == figure_svg(figure)
+
+
+def test_figures_are_legible_on_a_dark_page():
+    figure, (axis,) = styled(panels)(1)
+    axis.plot([0, 1], color="C0")
+    element = figure_svg(figure).decode()
+    style, _, content = element.partition("</style>")
+    assert "var(--on-1f77b4,#1f77b4)" in content and "currentColor" in content
+    assert "prefers-color-scheme:dark" in style and "--on-1f77b4:" in style
+    assert "stroke: #1f77b4" not in content and INK not in content
