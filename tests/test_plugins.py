@@ -94,6 +94,9 @@ def test_the_example_of_the_page_works(tmp_path):
     words = "train halved-vae sprites(size=16) --set share=0.25 --network mlp --steps 2 -q".split()
     result = command(*words, "--out", tmp_path, "--plugin", path)
     assert result.exit_code == 0, result.stderr
+    result = command("models", "show", "halved-vae", "--plugin", path)
+    assert result.exit_code == 0 and "Charge a share of the KL" in result.stdout
+    assert "names no BibTeX" in str(command("cite", "halved-vae", "--plugin", path).exception)
 
 
 def test_every_kind_of_part_can_come_from_a_file(tmp_path, monkeypatch):
@@ -201,6 +204,22 @@ def test_a_plug_in_of_odd_declarations_is_left_out_until_it_is_mended(quiet, old
     quiet.write_text(good)
     load_plugin(quiet)
     assert "quiet-vae" in list(models)
+
+
+@pytest.mark.parametrize("fact", ["higher_is_better", "range"])
+def test_a_metric_that_lacks_a_fact_is_left_out_and_the_others_are_listed(tmp_path, capsys, fact):
+    path = tmp_path / "pair.py"
+    path.write_text(re.sub(rf"\n    {fact}=.*", "", PAIR))
+    plugins.announce(path)
+    assert "best-pair" not in metrics and "mig" in metrics
+    assert f"the metric 'best-pair' needs {fact}=" in capsys.readouterr().err
+
+
+def test_a_metric_may_promise_nothing(tmp_path):
+    path = tmp_path / "pair.py"
+    path.write_text(re.sub(r"\n    unchanged_by=.*", "", PAIR))
+    load_plugin(path)
+    assert "unchanged by: nothing promised" in command("metrics", "show", "best-pair").stdout
 
 
 def test_a_taken_name_is_refused_and_stays_what_it_was(tmp_path, capsys):

@@ -102,9 +102,10 @@ class Entry:
 class Registry:
     """The functions of one kind by name; the modules that hold them are imported on first use."""
 
-    def __init__(self, kind: str, package: str) -> None:
+    def __init__(self, kind: str, package: str, required: Mapping[str, str] | None = None) -> None:
+        """`required` are facts that every decorator must name, each with an example."""
         self.kind = kind
-        self._package = package
+        self._package, self._required = package, required or {}
         self._entries: dict[str, Entry] = {}
 
     def _discover(self) -> dict[str, Entry]:
@@ -137,6 +138,9 @@ class Registry:
                 importlib.import_module(self._package)  # a taken name is refused here, not there
             if name in self._entries:
                 raise UntwineError(f"a {self.kind} named {name!r} already exists; choose another")
+            for fact, example in self._required.items():
+                if fact not in facts:
+                    raise UntwineError(f"the {self.kind} {name!r} needs {example} in its decorator")
             checked = _check_keywords(name, function)
             self._entries[name] = Entry(name, checked, title, paper, url, facts)
             return checked
@@ -382,7 +386,11 @@ def require_plugins(needed: Iterable[Plugin]) -> None:
 
 
 models = Registry("model", "untwine.models")
-metrics = Registry("metric", "untwine.metrics")
+metrics = Registry(
+    "metric",
+    "untwine.metrics",
+    {"higher_is_better": "higher_is_better=True or False", "range": "range=(0.0, 1.0) or the like"},
+)
 datasets = Registry("dataset", "untwine.datasets")
 networks = Registry("network", "untwine.networks")
 likelihoods = Registry("likelihood", "untwine.likelihoods")

@@ -142,6 +142,13 @@ def test_your_own_images_travel_the_whole_road(untwine_command, tmp_path):
     assert untwine_command("report vae-mine --metrics mig,reconstruction -q")[0] == 0
 
 
+def test_a_folder_that_is_called_like_a_dataset_is_told(untwine_command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "digits").mkdir()
+    code, _, error = untwine_command("train vae digits --network mlp --steps 1 --batch 4 -q")
+    assert code == 0 and "write ./digits for your own" in error
+
+
 def test_vectors_travel_the_whole_road(untwine_command, tmp_path):
     np.save(tmp_path / "v.npy", np.random.default_rng(0).standard_normal((64, 5)))
     assert untwine_command(f"train vae {tmp_path}/v.npy --steps 5 --batch 8 -q")[0] == 0

@@ -59,7 +59,7 @@ def metric_lines(entry: Entry) -> list[str]:
     """The invariances of a metric and the settings of its variants."""
     variants = entry.metadata.get("variants", {})
     return [
-        f"unchanged by: {', '.join(entry.metadata['unchanged_by']) or 'nothing promised'}",
+        f"unchanged by: {', '.join(entry.metadata.get('unchanged_by', ())) or 'nothing promised'}",
         *(
             f"{entry.name}[{name}]: "
             + ", ".join(f"{key} = {format_value(value)}" for key, value in values.items())
@@ -126,7 +126,7 @@ def describe_entry(kind: str, name: str) -> str:
     if kind == "models":
         yes, no = partners(entry.name)
         lines += [f"combines with: {', '.join(yes)}", f"not with: {', '.join(no) or 'none'}"]
-        lines += ["", entry.metadata["bibtex"]]
+        lines += ["", entry.metadata.get("bibtex", "")]
     return "\n".join(lines).rstrip()
 
 
@@ -168,5 +168,5 @@ def _format_default(value: Value) -> str:
 
 def citations(text: str) -> list[str]:
     """BibTeX entries of the models in an expression such as `jigsaw+beta-tcvae`, each once."""
-    texts = [models[name].metadata["bibtex"] for name in model_names(text)]
-    return list(dict.fromkeys(entry for text in texts for entry in text.split("\n\n")))
+    texts = [models[name].metadata.get("bibtex", "") for name in model_names(text)]
+    return list(dict.fromkeys(entry for text in texts if text for entry in text.split("\n\n")))

@@ -74,9 +74,9 @@ def model_page(trained: TrainedRun, repository: str, *, licence: str = "") -> st
         _training_table(trained, data),
         "## Scores",
         _score_table(trained),
-        "## Citation",
-        "```bibtex\n" + "\n\n".join(citations(card.model_name)) + "\n```",
     ]
+    if entries := citations(card.model_name):
+        sections += ["## Citation", "```bibtex\n" + "\n\n".join(entries) + "\n```"]
     return "\n\n".join(sections) + "\n"
 
 

@@ -16,8 +16,12 @@ def cite(model: ModelName) -> None:
       untwine cite jigsaw+beta-tcvae
     """
     from untwine.catalogue.entries import citations
+    from untwine.errors import DataError
 
-    print("\n\n".join(citations(model)))
+    entries = citations(model)
+    if not entries:
+        raise DataError(f"{model} names no BibTeX; its decorator may have one, as bibtex=TEXT")
+    print("\n\n".join(entries))
 
 
 def group(kind: str) -> typer.Typer:

@@ -90,11 +90,14 @@ def train(
     `untwine models`, `datasets`, `networks` and `likelihoods` list what can be named; `untwine
     models show NAME` lists its parameters.
     """
+    from untwine.registry import datasets
     from untwine.runs.directory import is_finished
     from untwine.runs.names import place_run
     from untwine.runs.training import resumable, run
     from untwine.spec import plan
 
+    if Path(data).exists() and data in datasets:
+        say(f"{data} is the dataset of that name; write ./{data} for your own of the same name")
     asked = plan(
         model,
         data,

@@ -31,7 +31,8 @@ REAL = Choice("gaussian", {"squash": False})
 SEPARATORS = ",;\t"
 MAX_LISTED = 5  # names in a sentence
 MAX_LEVELS = 1000  # of a factor
-WORDS_CURE = """turn words into numbers first, or name a column of classes as a factor:
+WORDS_CURE = """name a column of classes as a factor (--set table.factors={first}), or turn words \
+into numbers first:
   from sklearn.compose import make_column_transformer
   from sklearn.preprocessing import OneHotEncoder
   encode = make_column_transformer((OneHotEncoder(sparse_output=False), {columns}),
@@ -114,7 +115,7 @@ def _numbers(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
     if words:
         example = next(str(cell) for cell in columns[words[0]] if not _is_missing(cell))
         several = f"the columns {_listing(words)} hold" if len(words) > 1 else f"{words[0]!r} holds"
-        cure = WORDS_CURE.format(columns=words)
+        cure = WORDS_CURE.format(columns=words, first=words[0])
         raise DataError(f"{several} words such as {example!r}, not numbers; {cure}")
     _require_finite(values, list(columns))
     return values
@@ -215,8 +216,10 @@ def check_columns(data: Dataset) -> None:
         if low == high
     ]
     if constant:
-        some = "columns are" if len(constant) > 1 else "column is"
-        warn(f"{len(constant)} {some} constant and say nothing: {_listing(constant)}")
+        text = (
+            "columns are constant and say" if len(constant) > 1 else "column is constant and says"
+        )
+        warn(f"{len(constant)} {text} nothing: {_listing(constant)}")
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -102,7 +102,7 @@ def is_declared(name: str) -> None:
     low, high = metadata["range"]
     expect(isinstance(metadata["higher_is_better"], bool), "higher_is_better must be a boolean")
     expect(high is None or low < high, "its range must begin below its end")
-    strange = set(metadata["unchanged_by"]) - set(TRANSFORMS)
+    strange = set(metadata.get("unchanged_by", ())) - set(TRANSFORMS)
     expect(not strange, f"unchanged_by names {strange}; known are {', '.join(TRANSFORMS)}")
     expect("Blind spots:" in metrics[name].description, "its docstring must say 'Blind spots:'")
 
@@ -153,7 +153,7 @@ def keeps_its_promises(name: str) -> None:
     """Transforms that it promises not to see leave its score as it is."""
     if not set(metric_needs(metrics[name])) <= {*ROW_NEEDS, "sampled_codes"}:
         return
-    promised = metrics[name].metadata["unchanged_by"]
+    promised = metrics[name].metadata.get("unchanged_by", ())
     rows = example_rows()
     before = headline(name, rows) if promised else 0.0
     for change in promised:
