@@ -269,6 +269,7 @@ def test_a_value_of_a_latent_is_typed(visit, live, explored):
 
 def test_between_two_images(visit, live, explored):
     page = visit(f"{live}#/between/{names(explored)['plain']}")
+    expect(page.locator(".end figcaption").first).to_have_text(re.compile(r"^From Example \d+$"))
     slider = page.get_by_role("slider", name="Position on the path")
     middle = pixels(page, ".large canvas")
     slider.focus()

@@ -143,4 +143,6 @@ def test_the_menu_on_the_page_sets_the_label(view, serving):
         assert "move=3:8" in page.url
         page.reload()
         playwright.expect(menu).to_have_value("8")
+        page.goto(f"{address}#/between/{path.name}")
+        playwright.expect(page.get_by_text("The label changes in the middle")).to_be_visible()
         browser.close()

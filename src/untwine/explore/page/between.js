@@ -90,16 +90,18 @@ untwine.between = {
     function mark() {
       pickers[0].mark(`example-${from}`);
       pickers[1].mark(`example-${to}`);
-      [from, to].forEach((index, k) => ends[k].replaceChildren(
-        isTable ? el("p", {}, named.get(index) || `Example ${index}`) : parts.image(api.of(run, "image.png", { index }), k ? "The last image" : "The first image", { title: named.get(index) || `Example ${index}` }),
-        el("figcaption", {}, k ? "To" : "From")));
+      [from, to].forEach((index, k) => {
+        const name = named.get(index) || `Example ${index}`;
+        const shown = isTable ? el("p", {}, name) : parts.image(api.of(run, "image.png", { index }), k ? "The last image" : "The first image", { title: name });
+        ends[k].replaceChildren(shown, el("figcaption", {}, k ? "To" : "From", isTable ? "" : el("span", { class: "soft" }, ` ${name}`)));
+      });
       return draw(from, to);
     }
 
     const entries = starts.entries(run, summary, examples);
     const pickers = ["From", "To"].map((label, which) => parts.picker(label, entries, (key) => choose(which, key)));
     await mark();
-    return parts.section(`From one ${thing} to another`, `Codes on the straight line between the codes of two ${thing}s, decoded. The ends are the reconstructions of the two ${thing}s.${isTable ? " Lines show the columns that change most, each over the range of its data." : ""}`,
+    return parts.section(`From one ${thing} to another`, `Codes on the straight line between the codes of two ${thing}s, decoded. The ends are the reconstructions of the two ${thing}s.${summary.labels.length ? " The label changes in the middle." : ""}${isTable ? " Lines show the columns that change most, each over the range of its data." : ""}`,
       el("div", { class: `card along${isTable ? " table-path" : ""}` },
         el("div", { class: "end" }, ends[0], pickers[0].element), el("figure", { class: "large" }, large.element, isTable ? null : slider),
         el("div", { class: "end" }, ends[1], pickers[1].element), isTable ? el("div", { class: "reel path" }, strip, slider) : strip));
