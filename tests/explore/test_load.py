@@ -21,12 +21,10 @@ SIDE = 6000  # pixels of a large upload, within the limit
 def server(explored):
     """The process of `untwine explore`, and its address."""
     words = ["explore", str(explored[1]["plain"]), "--port", "0", "--no-browser", "--no-token"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "untwine", *words], stdout=subprocess.PIPE, text=True
-    )
-    yield process, process.stdout.readline().strip()
-    process.send_signal(signal.SIGINT)
-    process.wait(60)
+    command = [sys.executable, "-m", "untwine", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield process, process.stdout.readline().strip()
+        process.send_signal(signal.SIGINT)
 
 
 def peak_bytes(process):

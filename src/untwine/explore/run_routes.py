@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import anyio
-from anyio import to_thread
 from fastapi import APIRouter, Request
 
 from untwine.errors import ParameterError
@@ -56,7 +56,8 @@ MAX_UPLOADS_DECODED_AT_ONCE = 2  # a picture takes far more memory decoded than 
 def code_routes(gallery: Gallery) -> APIRouter:
     """Routes of codes: starting points and coordinates."""
     router = APIRouter(prefix="/api/runs/{run}", tags=["codes"])
-    decoders = anyio.CapacityLimiter(MAX_UPLOADS_DECODED_AT_ONCE)
+    # Always the same threads, as each keeps the memory of the largest picture it has decoded.
+    decoders = ThreadPoolExecutor(MAX_UPLOADS_DECODED_AT_ONCE)
 
     @router.get("/start")
     def start(run: Name, index: Index | None = None, seed: Seed | None = None) -> Start:
@@ -73,8 +74,8 @@ def code_routes(gallery: Gallery) -> APIRouter:
         """The code of a picture file sent as the body; any common format."""
         levels = parse_ints(labels) if labels else []
         content = await request.body()
-        return await to_thread.run_sync(
-            lambda: open_view(gallery, run).start_from_upload(content, levels), limiter=decoders
+        return await asyncio.get_running_loop().run_in_executor(
+            decoders, lambda: open_view(gallery, run).start_from_upload(content, levels)
         )
 
     @router.get("/space")
