@@ -138,5 +138,8 @@ def seeded(seed: int | None) -> Iterator[None]:
         return
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
+        if torch.accelerator.is_available():
+            torch.manual_seed(seed)
+        else:  # which does the same, without a note for every device that is not there
+            torch.default_generator.manual_seed(seed)
         yield
