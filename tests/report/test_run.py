@@ -169,6 +169,16 @@ def test_what_was_learned_is_said_in_words():
         "Hue is spread over z0 and z1.",
         "Log-likelihood by importance sampling is unreliable: 3.0 effective draws, fewer than 10.",
     ]
+    conditional = what_was_learned(latents, shares, names, [], Scores(), ("hue", "shape"))
+    assert conditional == [
+        "It knows none of 2 factors well.",
+        "It knows in part: size (20 % in z1).",
+        "It does not know: turn.",
+        "It is told hue, which codes need not hold: z0 knows most of it (90 %).",
+        "It is told shape, which codes need not hold: z0 knows most of it (40 %).",
+        "2 of 3 latents are active, 1 is not.",
+    ]
+    assert what_was_learned(latents, shares, names, [], Scores(), names)[0].startswith("It is told")
     collapsed, shares = describe([0.0, 0.01], np.zeros((2, 4)), names)
     (said,) = what_was_learned(collapsed, shares, names, [], Scores())
     assert "collapsed" in said

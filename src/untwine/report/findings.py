@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ def what_was_learned(
     factors: Sequence[str],
     history: Sequence[Mapping[str, float]],
     scores: Scores,
+    labels: Collection[str] = (),
 ) -> list[str]:
     """Sentences on factors, latents, held-out data and unreliable scores.
 
@@ -32,6 +33,7 @@ def what_was_learned(
         factors: (K,) names.
         history: rows of the training.
         scores: of the run.
+        labels: names of factors that a conditional model is told.
     """
     active = [one.number for one in latents if one.active]
     sentences = [_latents(len(active), len(latents))]
@@ -40,8 +42,11 @@ def what_was_learned(
             "The data has no factors, so what a latent means is for the eye: see its traversal."
         )
     elif active:
-        sentences = [*_factors(shares, factors, active), *sentences]
-        sentences += _entangled(shares, factors, active)
+        own = [k for k, name in enumerate(factors) if name not in labels]
+        names = [factors[k] for k in own]
+        known = _factors(shares[:, own], names, active) if own else []
+        sentences = [*known, *_labels(shares, factors, active, labels), *sentences]
+        sentences += _entangled(shares[:, own], names, active)
     sentences += [
         f"{value_title(name, next(iter(scores[name].values)))} is {note}."
         for name in scores
@@ -80,6 +85,22 @@ def _factors(shares: NDArray[np.float64], names: Sequence[str], active: list[int
     sentences += [f"It knows in part: {join_names(partly)}."] if partly else []
     sentences += [f"It does not know: {join_names(unknown)}."] if unknown else []
     return sentences
+
+
+def _labels(
+    shares: NDArray[np.float64],
+    names: Sequence[str],
+    active: list[int],
+    labels: Collection[str],
+) -> list[str]:
+    """How much latents know of the labels, which a conditional model is told."""
+    best = shares[active].max(0)
+    return [
+        f"It is told {name}, which codes need not hold: z{active[int(shares[active, k].argmax())]} "
+        f"knows most of it ({100 * best[k]:.0f} %)."
+        for k, name in enumerate(names)
+        if name in labels
+    ]
 
 
 def _entangled(shares: NDArray[np.float64], names: Sequence[str], active: list[int]) -> list[str]:

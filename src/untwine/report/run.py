@@ -115,7 +115,9 @@ def write_report(
         command=train_command(spec),
         record=trained.record,
         duration=format_duration(trained.record["seconds"]),
-        learned=what_was_learned(latents, shares, names, trained.shown_history(), scores),
+        learned=what_was_learned(
+            latents, shares, names, trained.shown_history(), scores, trained.model.labels
+        ),
         n_examples=len(representation.index),
         scores=rows,
         questions=by_question(rows),
