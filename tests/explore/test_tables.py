@@ -3,6 +3,7 @@
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,6 +170,12 @@ def copied(tabled, tmp_path_factory):
         return (
             aside.submit(write_copy, Gallery.find([], tabled), folder, quiet=True).result().as_uri()
         )
+
+
+def test_a_copy_names_no_folders(tabled, copied):
+    (data,) = Path(copied.removeprefix("file://")).parent.glob("data-*.js")
+    text = data.read_text("ascii")
+    assert "untwine train vae people.csv" in text and str(tabled.parent) not in text
 
 
 @pytest.mark.parametrize("kind", ["live", "copied"])

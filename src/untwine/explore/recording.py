@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import combinations
@@ -28,6 +28,7 @@ from untwine.explore.constants import (
     PATH_STEPS,
 )
 from untwine.explore.measuring import MEASURES
+from untwine.runs.describe import strip_folders
 from untwine.tools.files import sha256
 from untwine.tools.progress import progress
 from untwine.tools.terminal import say
@@ -103,9 +104,26 @@ def record_run(copy: Copy, gallery: Gallery, name: str, *, quiet: bool) -> bool:
     if copy.answer(base) is None:
         say(f"{name} cannot be opened and is left out")
         return False
-    measure_examples(gallery.view(name), quiet=quiet)
+    view = gallery.view(name)
+    measure_examples(view, quiet=quiet)
     record_pictures(copy, list(picture_addresses(copy, base)), "pictures", quiet=quiet)
+    for address in {base, f"{base}/factors"} & copy.answers.keys():
+        copy.answers[address] = hide_folders(copy.answers[address], view.trained.spec.data.params)
     return True
+
+
+def hide_folders(answer: Any, params: Mapping[str, Any]) -> Any:
+    """An answer in which files of the data have no folders: a copy is made to be shared.
+
+    >>> hide_folders({"command": "untwine train vae /home/me/a.npy"}, {"path": "/home/me/a.npy"})
+    {'command': 'untwine train vae a.npy'}
+    """
+    text = json.dumps(answer)
+    for value in params.values():
+        if isinstance(value, str):
+            inside, shared = (json.dumps(each)[1:-1] for each in (value, strip_folders(value)))
+            text = text.replace(inside, shared) if inside != shared else text
+    return json.loads(text)
 
 
 def measure_examples(view: RunView, *, quiet: bool) -> None:

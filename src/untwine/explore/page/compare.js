@@ -8,7 +8,7 @@ untwine.views.compare = {
     const { el, starts } = parts;
     const others = untwine.runs().filter((line) => line.name !== run);
     if (!others.length) {
-      root.append(parts.empty("Compare needs a second finished run. Train one, for example with another seed; it appears here by itself.", againWith(summary)));
+      root.append(api.copy ? parts.empty("This export has one run, and Compare needs two.") : parts.empty("Compare needs a second finished run. Train one, for example with another seed; it appears here by itself.", againWith(summary)));
       return;
     }
     const mine = untwine.runs().find((line) => line.name === run);

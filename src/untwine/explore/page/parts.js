@@ -21,7 +21,7 @@ const parts = (() => {
     return element;
   }
 
-  const percent = (share) => `${Math.round(100 * share)} %`;
+  const percent = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
 
   /** A number as text with a typographic minus. */
   const minus = (text) => text.replaceAll("-", "−");
