@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -75,6 +76,22 @@ def test_log_likelihood_refuses_no_samples(tiny):
 def test_reconstruction_is_the_decoded_representation(tiny):
     model, x = untwine.build("vae", tiny), tiny.take([5, 6])
     assert torch.equal(model.reconstruct(x), model.decode(model.encode(x)))
+
+
+def test_arrays_are_decoded_in_chunks():
+    data = untwine.from_arrays(np.random.default_rng(0).random((6, 4, 4)), np.arange(6) % 3)
+    codes, sizes = np.random.default_rng(1).normal(size=(600, 2)).astype(np.float32), []
+    plain, conditional = (
+        untwine.build(name, data, latent=2, network="mlp", width=8) for name in ("vae", "cvae")
+    )
+    plain.decoder.register_forward_pre_hook(lambda module, args: sizes.append(len(args[0])))
+    images = plain.decode(codes)
+    assert max(sizes) <= 256 and isinstance(images, np.ndarray)
+    assert np.allclose(images, plain.decode(torch.from_numpy(codes)), atol=1e-6)
+    labels = {"factor 1": np.arange(600) % 3}
+    each = conditional.given(labels).decode(codes)
+    ones = conditional.given({"factor 1": 1}).decode(codes[1::3])
+    assert np.allclose(each[1::3], ones, atol=1e-6)
 
 
 def test_methods_leave_the_mode_and_the_random_numbers_as_they_were(tiny):

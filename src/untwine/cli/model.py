@@ -198,16 +198,22 @@ def reconstruct(
     Example:
       untwine reconstruct beta-tcvae ./new-photos --out reconstructions
     """
+    import numpy as np
+
+    from untwine.data.conversion import CHUNK
     from untwine.runs.finding import open_trained
     from untwine.scoring.outputs import write_examples
 
     trained = open_trained(run, runs, data)
-    examples = trained.open_data()
+    examples, model = trained.open_data(), with_labels(trained.model, label)
     index = list(range(min(count, len(examples))))
-    model = with_labels(trained.model, label).given_data(examples, index)
-    images = model.reconstruct(examples.take_repeatably(index))
+    chunks = [index[start : start + CHUNK] for start in range(0, len(index), CHUNK)]
+    images = [
+        model.given_data(examples, chunk).reconstruct(examples.take_repeatably(chunk)).numpy()
+        for chunk in chunks
+    ]
     names = _example_names(examples, index)
-    write_examples(images.numpy(), names, out, trained.model.columns)
+    write_examples(np.concatenate(images), names, out, model.columns)
     show_path(out)
 
 
