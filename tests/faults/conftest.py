@@ -157,6 +157,6 @@ def strike(work):
 
 
 def leftovers(place):
-    """Temporary files; those of a study's plan are small, and another driver may be writing one."""
-    names = (path.name for path in Path(place).rglob("*"))
-    return [n for n in names if n.endswith((".tmp", ".part")) and not n.startswith(".study.json")]
+    """Temporary files; those of a study are left for an hour, as another driver may write one."""
+    files = (path for path in Path(place).rglob("*") if path.name.endswith((".tmp", ".part")))
+    return [file.name for file in files if not (file.parent / "study.json").exists()]

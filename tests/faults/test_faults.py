@@ -1,6 +1,7 @@
 """Nothing is lost where the disk fails or the process is killed at any change of a file."""
 
 import json
+import os
 import re
 from dataclasses import replace
 
@@ -236,6 +237,16 @@ def test_two_drivers_of_one_study_do_each_run_once(tmp_path, spec):
     alone = untwine.run(runs[0], tmp_path / "alone", quiet=True, threads=1)
     assert result(folders[0].jobs()[0].path) == result(alone)
     assert len(results_table(folders[0])) == 4
+
+
+def test_old_temporary_files_of_a_study_are_removed(tmp_path, spec):
+    path = make_folder(Study("study", (spec,), ()), tmp_path).path
+    old, new = path / ".study.json.0123.tmp", path / "..mark.0123.tmp"
+    for file in (old, new):
+        file.write_bytes(b"x")
+    os.utime(old, (0, 0))
+    make_folder(Study("study", (spec,), ()), tmp_path)
+    assert not old.exists() and new.exists()
 
 
 @every_fault

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -39,6 +40,7 @@ STUDY = {
     "runs": [SPEC],
 }
 MAX_STUDY_BYTES = 1 << 28
+MAX_SCRATCH_AGE = 3600.0  # seconds that a temporary file of a study is left alone
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def make_folder(
             f"{path} holds results that were imported; give the study another name, or --out"
         )
     path.mkdir(parents=True, exist_ok=True)
+    _remove_old_scratch(path)
     if storage and not is_url(storage):
         storage = str(expand_user(storage).resolve())
     before = _read_former(path)
@@ -136,6 +139,14 @@ def make_folder(
     write_json(path / "study.json", content, max_bytes=MAX_STUDY_BYTES)
     mark_as_mine(path / "study.json")
     return StudyFolder(path, study, bool(imported), storage)
+
+
+def _remove_old_scratch(path: Path) -> None:
+    """Remove temporary files of drivers that were killed; another one may be writing a new one."""
+    for scratch in path.glob(".*.tmp"):
+        with suppress(FileNotFoundError):
+            if time.time() - scratch.stat().st_mtime > MAX_SCRATCH_AGE:
+                scratch.unlink()
 
 
 def _plugins_of_metrics(study: Study) -> dict[str, Any]:
