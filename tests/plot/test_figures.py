@@ -1,5 +1,7 @@
 """Figures: what they show, that they show themselves, and what they refuse."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -147,6 +149,36 @@ def test_a_figure_of_a_study_takes_its_table():
     assert labels == ["VAE", "β-VAE"]
     (axis,) = untwine.plot.comparisons(table, ["mig"]).axes
     assert axis.get_xlabel() == "difference"
+
+
+def test_legends_have_room_and_ticks_do_not_overlap():
+    import pandas as pd
+
+    rng, n = np.random.default_rng(0), 40
+    table = pd.DataFrame(
+        {
+            "model": "beta-vae",
+            "setting": np.where(np.arange(n) % 2, "beta-vae beta=1", "beta-vae beta=8"),
+            "value": np.where(np.arange(n) % 2, "1", "8"),
+            "data": "sprites(size=64)",
+            "seed": np.arange(n),
+            "mig": rng.random(n),
+            "reconstruction.squared_error": np.geomspace(18.0, 160.0, n),
+        }
+    )
+    figure = untwine.plot.by_value(table, "mig", table)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().x1 <= figure.bbox.x1 and len(legend.texts) == 2
+    dots = untwine.plot.trade_off(table, "reconstruction.squared_error", ["mig"])
+    dots.canvas.draw()
+    (axis,) = dots.axes
+    assert axis.get_xscale() == "log"
+    ticks = [*axis.xaxis.get_ticklabels(minor=False), *axis.xaxis.get_ticklabels(minor=True)]
+    inside = [one for one in ticks if one.get_text() and 18 <= one.get_position()[0] <= 160]
+    boxes = sorted(one.get_window_extent().intervalx.tolist() for one in inside)
+    assert [one.get_text() for one in inside] == ["20", "50", "100"]
+    assert all(left[1] < right[0] for left, right in pairwise(boxes))
 
 
 def test_figures_of_one_style_do_not_change_the_style_of_others(trained):

@@ -23,12 +23,15 @@ from untwine.tools.figures import INK, PAPER, panels, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 PUBLISHED_COLOUR = "#c8ccd4"
 MAX_VECTOR_DOTS = 500  # more dots are rasterised
 TITLE_WIDTH = 30  # letters of a line of a panel's title
 MAX_LEGEND_COLUMNS = 4
+HANDLE_WIDTH, LETTER_WIDTH = 0.6, 0.075  # inches of a legend, about
+WIDE, MANY_DECADES = 5, 50  # ratios of values, from which on an axis is logarithmic, and sparse
 Results = Table | StudyFolder | str | Path
 LEGEND_PLACE = "outside upper left"  # where a phone shows it too
 
@@ -64,10 +67,8 @@ def by_model(
         _title(axis, score, table)
         axis.set_xticks(range(len(models)), list(map(model_title, models)), rotation=35, ha="right")
     if shown:
-        ours = f"ours, {count_runs(table)}"
-        kinds = (("C0", ours), (PUBLISHED_COLOUR, behind))
-        patches = [Patch(color=colour, alpha=0.55, label=text) for colour, text in kinds]
-        figure.legend(handles=patches, loc=LEGEND_PLACE, ncols=1, frameon=False)
+        patches = [Patch(color=colour, alpha=0.55) for colour in ("C0", PUBLISHED_COLOUR)]
+        _legend(figure, patches, [f"ours, {count_runs(table)}", behind])
     return figure
 
 
@@ -89,11 +90,14 @@ def _title(axis: Axes, score: str, table: Table) -> None:
     axis.set_title(fill(marked_title(table, score), TITLE_WIDTH))
 
 
-def _legend(figure: Figure, axis: Axes) -> None:
-    """A legend of the lines of one panel, above all panels."""
-    handles, labels = axis.get_legend_handles_labels()
-    columns = min(MAX_LEGEND_COLUMNS, len(labels))
-    figure.legend(handles, labels, loc=LEGEND_PLACE, ncols=columns, frameon=False)
+def _legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """A legend above all panels, in as many columns as have room; long labels are broken."""
+    room = figure.get_figwidth() - HANDLE_WIDTH
+    broken = [fill(label, int(room / LETTER_WIDTH)) for label in labels]
+    longest = max(len(line) for label in broken for line in label.splitlines())
+    columns = int(figure.get_figwidth() / (HANDLE_WIDTH + LETTER_WIDTH * longest))
+    columns = max(1, min(MAX_LEGEND_COLUMNS, len(labels), columns))
+    figure.legend(handles, broken, loc=LEGEND_PLACE, ncols=columns, frameon=False)
 
 
 def _boxes(axis: Axes, values: list[Any], colour: str, width: float) -> None:
@@ -171,14 +175,14 @@ def by_value(study: Results, score: str, published: Table | None = None) -> Figu
             )
         for data, group in ours.groupby("data", sort=False):
             curve(axis, group, score, None, str(data), positions)
-        if score in statistics.ERRORS and table[score].max() > 5 * table[score].min() > 0:
-            axis.set_yscale("log")
+        if score in statistics.ERRORS:
+            _log_if_wide(axis.yaxis, ours[score])
         axis.set_title(model_title(str(model)))
         if not positions and (name := statistics.parameter_name(ours)):
             axis.set_xlabel(name)
     axes[0].set_ylabel(score_title(score))
     if table["data"].nunique() > 1 or published is not None:
-        _legend(figure, axes[0])
+        _legend(figure, *axes[0].get_legend_handles_labels())
     return figure
 
 
@@ -242,7 +246,7 @@ def by_seed(study: Results, scores: Sequence[str] | None = None) -> Figure:
         _rows(axis, names)
         _title(axis, score, table)
     if table["data"].nunique() > 1:
-        _legend(figure, axes[0])
+        _legend(figure, *axes[0].get_legend_handles_labels())
     return figure
 
 
@@ -251,6 +255,20 @@ def _rows(axis: Axes, names: Sequence[str]) -> None:
     axis.set_yticks(range(len(names)), list(names), fontsize=7)
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.locator_params(axis="x", nbins=4)
+
+
+def _log_if_wide(axis: Axis, values: Table) -> None:
+    """Make an axis of positive values logarithmic if they differ much, with few plain numbers."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = values.min(), values.max()
+    if not high > WIDE * low > 0:
+        return
+    set_scale = axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale
+    set_scale("log")
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < MANY_DECADES * low else (1,)))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 @styled
@@ -278,7 +296,7 @@ def shares(study: Results, scores: Sequence[str] | None = None) -> Figure:
     _rows(axis, list(map(score_title, scores)))
     axis.set_xlim(0, 1)
     axis.set_xlabel("share of the variance")
-    _legend(figure, axis)
+    _legend(figure, *axis.get_legend_handles_labels())
     return figure
 
 
@@ -289,17 +307,19 @@ def comparisons(study: Results, scores: Sequence[str] | None = None) -> Figure |
     compared = {s: pairs for s in scores if len(pairs := compare_pairs(table, s))}
     if not compared:
         return None
-    most = max(map(len, compared.values()))
-    figure, axes = panels(len(compared), width=3.8, height=max(1.5, 0.26 * most + 1))
-    named: list[str] = []  # rows of the first panel of a row of panels
-    for panel, (axis, (score, pairs)) in enumerate(zip(axes, compared.items(), strict=True)):
-        for position, row in enumerate(pairs.itertuples()):
-            axis.plot([row.low, row.high], [position, position], color="C0")
-            axis.plot(row.difference, position, "o", color="C0", mfc="C0" if row.better else PAPER)
+    rows = {
+        score: {f"{model_title(r.first)} − {model_title(r.second)}": r for r in pairs.itertuples()}
+        for score, pairs in compared.items()
+    }
+    names = list(dict.fromkeys(name for each in rows.values() for name in each))
+    figure, axes = panels(len(rows), width=3.8, height=max(1.5, 0.26 * len(names) + 1))
+    for panel, (axis, (score, row_of)) in enumerate(zip(axes, rows.items(), strict=True)):
+        for name, row in row_of.items():
+            y = names.index(name)
+            axis.plot([row.low, row.high], [y, y], color="C0")
+            axis.plot(row.difference, y, "o", color="C0", mfc="C0" if row.better else PAPER)
         axis.axvline(0, color=INK, linewidth=0.8)
-        names = [f"{model_title(r.first)} − {model_title(r.second)}" for r in pairs.itertuples()]
-        named = names if panel % 3 == 0 else named
-        _rows(axis, names if panel % 3 == 0 or names != named else [""] * len(names))
+        _rows(axis, names if panel % 3 == 0 else [""] * len(names))
         _title(axis, score, table)
         axis.set_xlabel("difference")
     return figure
@@ -323,12 +343,10 @@ def trade_off(study: Results, error: str, scores: Sequence[str] | None = None) -
                 rasterized=len(group) > MAX_VECTOR_DOTS,
                 label=model_title(str(model)),
             )
-        if table[error].max() > 5 * table[error].min() > 0:
-            axis.set_xscale("log")
-        else:
-            axis.locator_params(axis="x", nbins=4)
-        axis.set_xlabel(score_title(error))
+        axis.locator_params(axis="x", nbins=4)
         axis.locator_params(axis="y", nbins=5)
+        _log_if_wide(axis.xaxis, table[error])
+        axis.set_xlabel(score_title(error))
         _title(axis, score, table)
-    _legend(figure, axes[0])
+    _legend(figure, *axes[0].get_legend_handles_labels())
     return figure
