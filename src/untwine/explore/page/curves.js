@@ -108,10 +108,9 @@ untwine.views.curves = {
       dot.style.background = colour(name);
       const meter = el("span", { class: "meter", "aria-hidden": "true" }, el("i", {}));
       meter.firstChild.style.width = `${Math.min(100, 100 * each.step / Math.max(1, each.steps))}%`;
-      const facts = describe(each);
+      const facts = [each.data, ...describe(each)].filter(Boolean);
       return el("li", { class: each.phase }, dot,
         el("div", {}, each.phase === "finished" ? el("a", { href: untwine.link("latents", name) }, each.label) : el("b", {}, each.label),
-          el("span", { class: "soft" }, ` · ${each.data}`),
           el("div", { class: "note" }, each.phase === "running" ? meter : "", facts.join(" · ")),
           each.reason ? el("div", { class: "note failed" }, api.sentence(each.reason)) : "",
           problems.has(name) ? el("div", { class: "note failed" }, problems.get(name)) : ""),
