@@ -1,6 +1,9 @@
 """Guards of speed that are no timers: counts of what costs time wherever it is measured."""
 
-from functools import partial
+from functools from untwine.cli.main import app
+from typer.testing import CliRunner
+from pathlib import Path
+import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -293,3 +296,22 @@ def test_the_parameters_of_an_entry_are_read_once(monkeypatch):
     assert entry.parameters is entry.parameters
     monkeypatch.setattr(schema, "parameters_of", None)
     assert models.choose("beta-vae", beta=6).params == {"beta": 6.0}
+
+
+def test_a_list_of_runs_reads_each_specification_once(tmp_path, monkeypatch):
+    from untwine.runs import describe
+
+    for seed in range(3):
+        spec = untwine.plan("vae", "circle", steps=1, batch=4, seed=seed)
+        untwine.run(spec, tmp_path, quiet=True)
+    read: list[Path] = []
+    original = describe.read_spec
+
+    def counted(path):
+        read.append(path)
+        return original(path)
+
+    monkeypatch.setattr(describe, "read_spec", counted)
+    result = CliRunner().invoke(app, ["runs", "--out", str(tmp_path)])
+    assert result.exit_code == 0 and result.output.count("finished") == 3
+    assert len(read) == len(set(read)) == 3
