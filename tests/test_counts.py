@@ -1,9 +1,7 @@
 """Guards of speed that are no timers: counts of what costs time wherever it is measured."""
 
-from functools from untwine.cli.main import app
-from typer.testing import CliRunner
+from functools import partial
 from pathlib import Path
-import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +10,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from typer.testing import CliRunner
 
 import untwine
 from untwine import schema
+from untwine.cli.main import app
 from untwine.data.dataset import Bits, Pixels, Shuffle, Vectors
 from untwine.registry import models
 from untwine.scoring.evaluation import evaluate_run
