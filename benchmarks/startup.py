@@ -58,7 +58,8 @@ QUICK = ("sprites", "digits", "circle")
 
 
 def command(words):
-    subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=True)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([sys.executable, *words], check=True, **quiet)
 
 
 def answer_of(path, request):
