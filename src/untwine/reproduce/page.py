@@ -87,8 +87,7 @@ def rebuild_item(item: Item, results: Path, folder: Path) -> str:
             try:
                 sections = list(render_entry(evidence, entry))
             except NoRuns:
-                kept = _picture_file(item, number, results)
-                parts += [kept.read_text("utf-8").strip()] if kept.exists() else []
+                parts.append(_kept_pictures(_picture_file(item, number, results)))
                 continue
             parts += map(markdown, save_figures(sections, folder, quiet=True))
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -128,8 +127,7 @@ def record_pictures(prepared: PreparedItem, results: Path) -> list[Path]:
             for name in re.findall(r"\(figures/([^)]+\.png)\)", text):
                 picture = file.with_name(f"{item.paper.name}-{item.name}-{name}")
                 shutil.copy(Path(scratch) / "figures" / name, picture)
-                link = f"({results.name}/{file.parent.name}/{picture.name})"
-                text = text.replace(f"(figures/{name})", link)
+                text = text.replace(f"(figures/{name})", f"({picture.name})")
             write_bytes(file, f"{text}\n".encode())
             written.append(file)
     return written
@@ -144,6 +142,14 @@ def _recorded(item: Item, results: Path) -> Evidence:
 
 def _picture_file(item: Item, number: int, results: Path) -> Path:
     return results / "pictures" / f"{item.paper.name}-{item.name}-{number}.md"
+
+
+def _kept_pictures(file: Path) -> str:
+    """Markdown that `record_pictures` has kept, for a page beside the folder of results."""
+    if not file.exists():
+        return ""
+    place = f"{file.parent.parent.name}/{file.parent.name}"
+    return re.sub(r"\]\(([^)/]+\.png)\)", rf"]({place}/\1)", file.read_text("utf-8").strip())
 
 
 def without_photographs(text: str) -> str:
