@@ -96,12 +96,12 @@ def rebuild_item(item: Item, results: Path, folder: Path) -> str:
 def record_pictures(prepared: PreparedItem, results: Path) -> list[Path]:
     """Draw what of an item needs its models, and keep it beside the recorded tables.
 
-    Pictures are kept as PNG in `pictures`, each part of an item with a file of Markdown that shows
+    Pictures are kept as PNG in `pictures`, each part of an item with a text in Markdown that shows
     them. Photographs that may not be passed on are left out. What needs no models, and what is not
     run here, is passed over.
 
     Returns:
-        the files of Markdown
+        the files of the texts
     """
     from matplotlib import rc_context
 
@@ -141,7 +141,7 @@ def _recorded(item: Item, results: Path) -> Evidence:
 
 
 def _picture_file(item: Item, number: int, results: Path) -> Path:
-    return results / "pictures" / f"{item.paper.name}-{item.name}-{number}.md"
+    return results / "pictures" / f"{item.paper.name}-{item.name}-{number}.txt"
 
 
 def _kept_pictures(file: Path) -> str:
