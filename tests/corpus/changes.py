@@ -137,7 +137,7 @@ def change_codes(run: Path, rng: random.Random) -> None:
     elif kind == 1:
         arrays[name] = arrays[name][: rng.choice((0, 1, 7))]
     elif kind == 2:
-        arrays[name] = arrays[name][:, : rng.choice((0, 1))]
+        arrays[name] = arrays[name][..., : rng.choice((0, 1))]
     elif kind == 3:
         arrays[name] = arrays[name].reshape(-1)
     else:
