@@ -280,23 +280,34 @@ def build_from_card(
     draw_examples: Callable[[int], Tensor] | None = None,
     batch: int = 4,
     max_bytes: int = MAX_MODEL_BYTES,
+    fill: bool = True,
 ) -> VAE:
     """The model that a card describes, with weights from torch's random numbers.
 
-    Every tensor is counted before it is made, so that a model of more than `max_bytes` is refused
-    without taking more.
+    It is made without filling its weights first, where every tensor is counted before it is made.
+    So a model of more than `max_bytes` is refused at once and without taking more. Unless `fill`,
+    its weights are zero, and are to be replaced.
     """
-    network, likelihood = networks.make(card.network), likelihoods.make(card.likelihood)
-    sizes = Sizes(
-        torch.Size(card.shape),
-        card.latent,
-        n_train=card.n_train,
-        draw_examples=draw_examples,
-        labels=card.labels,
-    )
+
+    def assemble(examples: Callable[[int], Tensor] | None) -> VAE:
+        network, likelihood = networks.make(card.network), likelihoods.make(card.likelihood)
+        sizes = Sizes(
+            torch.Size(card.shape),
+            card.latent,
+            n_train=card.n_train,
+            draw_examples=examples,
+            labels=card.labels,
+        )
+        return merge_recipes(card.model).assemble(sizes, network, likelihood)
+
     try:
-        with AllocationLimit(min(max_bytes, MAX_MODEL_BYTES)):
-            model = merge_recipes(card.model).assemble(sizes, network, likelihood)
+        with seeded(0), AllocationLimit(min(max_bytes, MAX_MODEL_BYTES)):
+            model = assemble(lambda n: torch.zeros(n, *card.shape))
+        if fill:
+            model = assemble(draw_examples)
+        else:
+            for weights in model.parameters():
+                weights.data.zero_()
         probe(model, batch)
     except IncompatibleError as error:
         raise IncompatibleError(f"{card.model_name} cannot be built: {error}") from None

@@ -6,6 +6,7 @@ from torch import nn
 
 from untwine.errors import ParameterError
 from untwine.tools.compute import (
+    AllocationLimit,
     derive_seed,
     eval_mode,
     frozen_statistics,
@@ -84,3 +85,12 @@ def test_frozen_statistics_do_not_move():
     assert not norm.running_mean.any() and norm.momentum == 0.1
     norm(x)
     assert norm.running_mean.any()
+
+
+def test_a_model_is_counted_before_its_weights_are_drawn():
+    before = torch.get_rng_state()
+    with AllocationLimit(10**6):
+        torch.nn.Linear(100, 100)
+        with pytest.raises(ParameterError, match="more than 1,000,000 bytes"):
+            torch.nn.Linear(1_000, 1_000)
+    assert torch.equal(before, torch.get_rng_state())

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from untwine.data.dataset import Dataset
 from untwine.errors import DamagedFile
@@ -17,7 +16,6 @@ from untwine.records import LatentProfile, ModelCard
 from untwine.registry import networks
 from untwine.spec import MAX_MODEL_BYTES, build_from_card
 from untwine.specification import NUMBER_BOUNDS, Run
-from untwine.tools.compute import seeded
 from untwine.tools.files import is_regular
 from untwine.tools.sealed import read_json
 from untwine.tools.weights import load_weights, read_weights, weight_shapes
@@ -72,12 +70,7 @@ def build_empty(card: ModelCard, max_bytes: int = MAX_MODEL_BYTES) -> VAE:
 
     A card whose model would be far larger than the file of its weights is refused.
     """
-
-    def draw_examples(n: int) -> Tensor:
-        return torch.rand(n, *card.shape)
-
-    with seeded(0):  # some weights start from examples
-        return build_from_card(card, draw_examples=draw_examples, max_bytes=max_bytes)
+    return build_from_card(card, max_bytes=max_bytes, fill=False)
 
 
 def load_model(folder: Path, *, remedy: str = "copy the folder again") -> VAE:

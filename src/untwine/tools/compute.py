@@ -93,10 +93,14 @@ def retain_freed_memory() -> None:
             mallopt(setting, size)
 
 
+RANDOM_FILLS = (torch.ops.aten.uniform_.default, torch.ops.aten.normal_.default)
+
+
 class AllocationLimit(TorchDispatchMode):
     """Refuse new tensors of more than `most` bytes in all, before memory is taken.
 
-    Around the construction of a model this knows its size whatever its numbers say.
+    Around the construction of a model this knows its size whatever its numbers say. Tensors are not
+    filled with random numbers, which would take seconds for the largest.
     """
 
     def __init__(self, most: int) -> None:
@@ -113,6 +117,8 @@ class AllocationLimit(TorchDispatchMode):
                 raise ParameterError(
                     f"the model would take more than {self.most:,} bytes; make it smaller"
                 )
+        if func in RANDOM_FILLS:
+            return args[0]
         return func(*args, **(kwargs or {}))
 
 
