@@ -131,7 +131,7 @@ def test_what_is_reported_is_the_score_of_the_weights_at_that_step(here):
     tuning = untwine.tune("beta-vae", DATA, line, by="mig", trials=1, **QUICK)
     import optuna
 
-    study = optuna.load_study(study_name=search.NAME, storage="sqlite:///tune.db")
+    study = optuna.load_study(study_name=database.NAME, storage="sqlite:///tune.db")
     (trial,) = study.trials
     assert list(trial.intermediate_values) == [1, 2, 3]
     beta = float(tuning.best.values["beta"])
@@ -200,7 +200,7 @@ def read_trials(folder):
     import optuna
 
     url = f"sqlite:///{folder / 'tune.db'}"
-    study = optuna.load_study(study_name=search.NAME, storage=url)
+    study = optuna.load_study(study_name=database.NAME, storage=url)
     return [(trial.number, trial.params, trial.value, trial.state.name) for trial in study.trials]
 
 

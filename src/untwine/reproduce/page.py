@@ -15,11 +15,12 @@ from untwine.reproduce.evidence import Evidence, NoRuns, PublishedEvidence
 from untwine.reproduce.items import SCALES, STAND_IN_ENDING, Item, PreparedItem, all_items
 from untwine.reproduce.registry import render_entry
 from untwine.reproduce.trial import read_records, recorded_evidence
-from untwine.tools.files import write_bytes
+from untwine.tools.files import read_bytes, write_bytes
 from untwine.tools.pages import SHOWS_DATA, Section, markdown, render, save_figures
 from untwine.tools.sealed import read_json, write_json
 from untwine.tools.terminal import format_duration
 
+MAX_TEXT_BYTES = 1 << 20
 LEFT_OUT = "The picture shows photographs that may not be passed on; the command draws it."
 
 
@@ -149,7 +150,8 @@ def _kept_pictures(file: Path) -> str:
     if not file.exists():
         return ""
     place = f"{file.parent.parent.name}/{file.parent.name}"
-    return re.sub(r"\]\(([^)/]+\.png)\)", rf"]({place}/\1)", file.read_text("utf-8").strip())
+    text = read_bytes(file, MAX_TEXT_BYTES).decode().strip()
+    return re.sub(r"\]\(([^)/]+\.png)\)", rf"]({place}/\1)", text)
 
 
 def without_photographs(text: str) -> str:
