@@ -63,6 +63,13 @@ def test_help_loads_nothing_large():
     assert len(loaded - modules_after("pass")) <= 150
 
 
+def test_training_loads_no_compiler():
+    """Torch's own takes most of a second to load, which each training and each opened run would."""
+    code = "import untwine\ndata = untwine.dataset('circle')\nmodel = untwine.build('vae', data)\n"
+    loaded = modules_after(code + "untwine.fit(model, data, steps=2, batch=4, quiet=True)")
+    assert "torch" in loaded and "torch._dynamo" not in loaded and "numba" not in loaded
+
+
 def test_scoring_arrays_needs_no_torch(tmp_path):
     np.save(tmp_path / "codes.npy", np.eye(12)[:, :3])
     np.save(tmp_path / "factors.npy", np.arange(24).reshape(12, 2) % 3)

@@ -107,6 +107,11 @@ class AllocationLimit(TorchDispatchMode):
         super().__init__()
         self.most = self.left = most
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch calls this. Its compiler would be loaded only to be told to skip this class."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
