@@ -53,7 +53,7 @@ SMALL = {  # derived datasets of procedural ones, and fewer examples where rende
     "mnist-01": "mnist-01(of=digits)",
     "mixed": "mixed(first=sprites, second=sprites)",
 }
-USER_DATA = ("array", "folder")
+USER_DATA = ("array", "folder", "memory", "table")
 QUICK = ("sprites", "digits", "circle")
 
 
