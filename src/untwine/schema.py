@@ -54,6 +54,8 @@ class Range:
 
 
 Count = Annotated[int, Range(1)]
+Width = Annotated[int, Range(1, 10_000)]  # units, latents, clusters: memory grows with them
+MaybeWidth = Annotated[int, Range(0, 10_000)]
 Natural = Annotated[int, Range(0)]
 Positive = Annotated[float, Range(0, closed=False)]
 NonNegative = Annotated[float, Range(0)]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from untwine.errors import IncompatibleError
 from untwine.records import Sizes, Trace
 from untwine.registry import model
-from untwine.schema import Count, NonNegative, Positive, Range
+from untwine.schema import NonNegative, Positive, Range, Width
 from untwine.slots import AdversarialTerm
 from untwine.vae import Recipe
 
@@ -66,7 +66,7 @@ class DensityRatio(AdversarialTerm):
 def factor_vae(
     *,
     gamma: NonNegative = 10.0,
-    width: Count = 1000,
+    width: Width = 1000,
     depth: Annotated[int, Range(1, 100)] = 6,
     adversary_lr: Positive = 1e-4,
 ) -> Recipe:

@@ -14,7 +14,7 @@ from untwine.parts.defaults import GaussianPosterior
 from untwine.parts.groups import discrete_latent
 from untwine.records import Batch, Latent, Sizes, Trace
 from untwine.registry import model
-from untwine.schema import Count, NonNegative
+from untwine.schema import NonNegative, Width
 from untwine.slots import Encoder, Latents, Term
 from untwine.vae import Recipe
 
@@ -103,9 +103,9 @@ class Consistency(Term):
 )
 def gm_vae(
     *,
-    clusters: Count = 10,
-    base: Count = 10,
-    units: Count = 500,
+    clusters: Width = 10,
+    base: Width = 10,
+    units: Width = 500,
     assignment: Assignment = "bayes",
     eta: NonNegative = 0.0,
     floor: NonNegative = 0.0,

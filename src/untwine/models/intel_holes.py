@@ -13,7 +13,7 @@ from untwine.models._papers import MIAO_2022
 from untwine.models.intel_sphere import to_sphere
 from untwine.records import Sizes
 from untwine.registry import model
-from untwine.schema import Count, Positive
+from untwine.schema import Positive, Width
 from untwine.slots import Extras, Mapping
 from untwine.vae import Recipe
 
@@ -63,7 +63,7 @@ class GluedCircle(Mapping):
     avoid="The topology is unknown.",
     bibtex=MIAO_2022,
 )
-def intel_holes(*, holes: Count = 2, epsilon: Positive = 1e-7) -> Recipe:
+def intel_holes(*, holes: Width = 2, epsilon: Positive = 1e-7) -> Recipe:
     """Give the code's plane a number of holes, for data such as an infinity sign (Miao et al., 2022).
 
     L = E_q(y|x)[−log p(x|g(y))] + KL(q(y|x) ‖ N(0, I))

@@ -12,7 +12,7 @@ from untwine.errors import IncompatibleError
 from untwine.models._papers import TAGHANAKI_2020
 from untwine.records import Sizes, is_image
 from untwine.registry import model
-from untwine.schema import Count
+from untwine.schema import Width
 from untwine.slots import Corruption
 from untwine.vae import Recipe
 
@@ -70,7 +70,7 @@ class Jigsaw(Corruption):
     avoid="Position is a factor: shuffled windows destroy it.",
     bibtex=TAGHANAKI_2020,
 )
-def jigsaw(*, grid: Count = 4, shuffle: Shuffle = "windows") -> Recipe:
+def jigsaw(*, grid: Width = 4, shuffle: Shuffle = "windows") -> Recipe:
     """Encode a shuffled image and reconstruct the whole one (Taghanaki et al., 2020).
 
     L = E_j E_q(z|j(x))[−log p(x|z)] + KL(q(z|j(x)) ‖ N(0, I))

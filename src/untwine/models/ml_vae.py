@@ -13,7 +13,7 @@ from untwine.parts.defaults import GaussianPosterior
 from untwine.parts.groups import group_rows, product_of_experts
 from untwine.records import Batch, Draw, Latent, Sizes
 from untwine.registry import model
-from untwine.schema import Natural
+from untwine.schema import MaybeWidth
 from untwine.slots import Encoder, Latents
 from untwine.vae import Recipe
 
@@ -90,8 +90,8 @@ def per_member(q: Gaussian, rows: Tensor) -> Latent:
 )
 def ml_vae(
     *,
-    style: Natural = 0,
-    content: Natural = 0,
+    style: MaybeWidth = 0,
+    content: MaybeWidth = 0,
     per_member: bool = False,
     whole_batch: bool = False,
 ) -> Recipe:

@@ -14,7 +14,7 @@ from untwine.errors import IncompatibleError
 from untwine.models._papers import MIAO_2022
 from untwine.records import Density, Draw, Sizes
 from untwine.registry import model
-from untwine.schema import Count, NonNegative, Positive
+from untwine.schema import NonNegative, Positive, Width
 from untwine.slots import Prior
 from untwine.vae import Recipe
 
@@ -67,7 +67,7 @@ class FixedMixture(Prior):
     bibtex=MIAO_2022,
 )
 def mog_prior(
-    *, components: Count = 10, radius: NonNegative = 2.0, variance: Positive = 1.0
+    *, components: Width = 10, radius: NonNegative = 2.0, variance: Positive = 1.0
 ) -> Recipe:
     """Give the prior fixed clusters, the baseline of a study of priors (Miao et al., 2022).
 

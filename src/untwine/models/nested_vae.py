@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from untwine.distributions import Gaussian
 from untwine.records import Sizes, Trace
 from untwine.registry import model
-from untwine.schema import Count, NonNegative
+from untwine.schema import NonNegative, Width
 from untwine.slots import Term
 from untwine.vae import Recipe
 
@@ -92,8 +92,8 @@ def nested_vae(
     *,
     weight: NonNegative = 1.0,
     nested_beta: NonNegative = 1.0,
-    nested_latent: Count = 5,
-    units: Count = 64,
+    nested_latent: Width = 5,
+    units: Width = 64,
     source: Source = "mean",
     detach: bool = False,
 ) -> Recipe:

@@ -13,7 +13,7 @@ from untwine.distributions import Gaussian, Mixture, categorical_kl, kl_to_each
 from untwine.parts.defaults import GaussianPosterior
 from untwine.records import Batch, Draw, Latent, Sizes, Trace
 from untwine.registry import model
-from untwine.schema import Count, NonNegative, OpenShare
+from untwine.schema import NonNegative, OpenShare, Width
 from untwine.slots import Encoder, Latents, Term
 from untwine.vae import Recipe
 
@@ -145,13 +145,13 @@ class OutlierRate(Term):
 )
 def tgm_vae(
     *,
-    clusters: Count = 10,
+    clusters: Width = 10,
     alpha: OpenShare = 0.01,
     lambda1: NonNegative = 1.0,
     lambda2: NonNegative = 200.0,
     dirichlet: NonNegative = 0.1,
     per_sample: bool = False,
-    branch: Count = 64,
+    branch: Width = 64,
 ) -> Recipe:
     """Cluster the data and set outliers aside while learning the code (Zhao et al., 2019).
 

@@ -12,7 +12,7 @@ from untwine.parts.defaults import GaussianPosterior
 from untwine.parts.groups import discrete_latent, product_of_experts
 from untwine.records import Batch, Draw, Latent, Sizes
 from untwine.registry import model
-from untwine.schema import Count
+from untwine.schema import Width
 from untwine.slots import Encoder, Latents
 from untwine.vae import Recipe
 
@@ -113,9 +113,9 @@ class GlobalAndLocal(Latents):
 )
 def ug_vae(
     *,
-    shared: Count = 20,
-    clusters: Count = 20,
-    units: Count = 256,
+    shared: Width = 20,
+    clusters: Width = 20,
+    units: Width = 256,
     factor_bias: float = 0.0,
     kl_mode: KLMode = "analytic",
 ) -> Recipe:

@@ -13,7 +13,7 @@ from untwine.distributions import Gaussian, Mixture
 from untwine.errors import IncompatibleError
 from untwine.records import Density, Draw, Sizes, is_image
 from untwine.registry import model
-from untwine.schema import Count, NonNegative
+from untwine.schema import NonNegative, Width
 from untwine.slots import Prior
 from untwine.vae import Recipe
 
@@ -79,7 +79,7 @@ class PseudoInputs(Prior):
 )
 def vamp_prior(
     *,
-    components: Count = 50,
+    components: Width = 50,
     start: Start = "data",
     start_mean: float = 0.05,
     start_std: NonNegative = 0.01,

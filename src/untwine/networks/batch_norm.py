@@ -26,7 +26,7 @@ from untwine.networks._convolutions import (
 from untwine.networks.mlp import mlp_decoder
 from untwine.records import Network
 from untwine.registry import network
-from untwine.schema import Count
+from untwine.schema import Width
 
 if TYPE_CHECKING:
     from untwine.networks._convolutions import Ladder, Layers
@@ -57,7 +57,7 @@ class _Norm(nn.Module):
 
 
 @network(title="Convolutional, for MNIST, with batch normalisation", paper="Miao et al., 2022")
-def conv_intel(*, width: Count = 32) -> Network:
+def conv_intel(*, width: Width = 32) -> Network:
     """The pair for MNIST and Fashion-MNIST of Miao et al., 2022, as in its released code.
 
     At 28 pixels three convolutions to 4x4, and back from 7x7 with two transposed convolutions that
@@ -88,7 +88,7 @@ def conv_intel(*, width: Count = 32) -> Network:
 
 
 @network(title="Convolutional, for CelebA, with batch normalisation", paper="Miao et al., 2022")
-def conv_intel_celeba(*, width: Count = 64) -> Network:
+def conv_intel_celeba(*, width: Width = 64) -> Network:
     """The pair for CelebA of Miao et al., 2022, as in its released code, which differs from Table C.2.
 
     At 64 pixels three convolutions to 8x8 and three transposed convolutions back. Other images are
@@ -110,7 +110,7 @@ def conv_intel_celeba(*, width: Count = 64) -> Network:
 
 
 @network(title="Convolutional, with batch normalisation in the encoder", paper="Peis et al., 2020")
-def conv_ug(*, width: Count = 32, hidden: Count = 256) -> Network:
+def conv_ug(*, width: Width = 32, hidden: Width = 256) -> Network:
     """The convolutional pair of UG-VAE (Peis et al., 2020), for CelebA, faces, cars and chairs.
 
     At 64 pixels four convolutions to 4x4 and one over all that is left; the same way back, without
@@ -140,7 +140,7 @@ def conv_ug(*, width: Count = 32, hidden: Count = 256) -> Network:
 
 
 @network(title="Convolutional, as in DCGAN", paper="Mathieu et al., 2019")
-def conv_dcgan(*, width: Count = 32) -> Network:
+def conv_dcgan(*, width: Width = 32) -> Network:
     """The pair for Fashion-MNIST at 32 pixels of Mathieu et al., 2019, after DCGAN.
 
     Three convolutions to 4x4 and four transposed convolutions back, without biases, with initial
@@ -174,7 +174,7 @@ def conv_dcgan(*, width: Count = 32) -> Network:
 
 
 @network(title="Convolutional, for 128 pixels", paper="Taghanaki et al., 2020")
-def conv_jigsaw(*, width: Count = 32) -> Network:
+def conv_jigsaw(*, width: Width = 32) -> Network:
     """A deep pair for images of 128 pixels, the size of the images of Taghanaki et al., 2020.
 
     The paper does not give its layers; these are five convolutions to 4x4 (32 to 512 channels, batch
@@ -196,7 +196,7 @@ def conv_jigsaw(*, width: Count = 32) -> Network:
 
 
 @network(title="Fully connected, with batch normalisation", paper="Dilokthanakul et al., 2016")
-def mlp_gm(*, width: Count = 500) -> Network:
+def mlp_gm(*, width: Width = 500) -> Network:
     """The fully connected pair of GMVAE (Dilokthanakul et al., 2016): two ReLU layers each way.
 
     The encoder has batch normalisation, so training needs batches of at least two examples.

@@ -20,7 +20,7 @@ from untwine.networks._convolutions import (
 from untwine.networks.mlp import dense_layers
 from untwine.records import Network
 from untwine.registry import network
-from untwine.schema import Count
+from untwine.schema import Width
 
 
 def _halved_sides(shape: torch.Size) -> list[tuple[int, int]]:
@@ -74,7 +74,7 @@ def _strided_pair(width: int, hidden: int, late_kernel: int) -> Network:
 
 
 @network(title="Convolutional, as in the 2019 study", paper="Locatello et al., 2019")
-def conv(*, width: Count = 32, hidden: Count = 256) -> Network:
+def conv(*, width: Width = 32, hidden: Width = 256) -> Network:
     """Strided convolutions of the 2019 study (Locatello et al., 2019); at 64 pixels exactly its layers.
 
     Four convolutions (32, 32, 64, 64 channels; kernels 4, 4, 2, 2), one hidden layer, and four
@@ -89,7 +89,7 @@ def conv(*, width: Count = 32, hidden: Count = 256) -> Network:
 
 
 @network(title="Convolutional, kernel 4", paper="Higgins et al., 2017")
-def conv_k4(*, width: Count = 32, hidden: Count = 256) -> Network:
+def conv_k4(*, width: Width = 32, hidden: Width = 256) -> Network:
     """Strided convolutions with kernel 4 throughout, as in Higgins et al., 2017, and FactorVAE.
 
     Args:
@@ -100,7 +100,7 @@ def conv_k4(*, width: Count = 32, hidden: Count = 256) -> Network:
 
 
 @network(title="Convolutional, 32 channels throughout", paper="Burgess et al., 2018")
-def conv_burgess(*, width: Count = 32, hidden: Count = 256) -> Network:
+def conv_burgess(*, width: Width = 32, hidden: Width = 256) -> Network:
     """Strided convolutions of one width and two hidden layers, as in Burgess et al., 2018.
 
     At 64 pixels four convolutions, at 28 and 32 pixels three.

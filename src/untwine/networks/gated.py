@@ -19,7 +19,7 @@ from untwine.networks._convolutions import (
 )
 from untwine.records import Network
 from untwine.registry import network
-from untwine.schema import Count
+from untwine.schema import Width
 
 if TYPE_CHECKING:
     from untwine.networks._convolutions import Ladder, Layers
@@ -67,7 +67,7 @@ def _gated_up(code: int, image: Ladder) -> Layers:
 
 
 @network(title="Convolutional, gated", paper="van den Berg et al., 2018")
-def conv_gated(*, width: Count = 32, hidden: Count = 256) -> Network:
+def conv_gated(*, width: Width = 32, hidden: Width = 256) -> Network:
     """Gated convolutions h ⊙ sigmoid(g) of kernel 5, as in van den Berg et al., 2018, for 28 pixels.
 
     Each halving is a pair of layers, with strides 1 and 2; at 7x7 one layer covers all that is
@@ -87,7 +87,7 @@ def conv_gated(*, width: Count = 32, hidden: Count = 256) -> Network:
 
 
 @network(title="Fully connected, gated", paper="Tomczak and Welling, 2018")
-def mlp_gated(*, width: Count = 300) -> Network:
+def mlp_gated(*, width: Width = 300) -> Network:
     """Two gated layers h ⊙ sigmoid(g) in and two out, as in Tomczak and Welling, 2018.
 
     Initial weights are from N(0, 2/inputs). The paper bounds its log-variance to [−6, 2], here the

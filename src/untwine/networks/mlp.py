@@ -11,7 +11,7 @@ from torch import nn
 
 from untwine.records import Network
 from untwine.registry import network
-from untwine.schema import Count, Range
+from untwine.schema import Range, Width
 
 
 def dense_layers(sizes: list[int], activation: Callable[[], nn.Module]) -> list[nn.Module]:
@@ -31,7 +31,7 @@ def mlp_decoder(
 
 
 @network(title="Fully connected", paper="Kingma and Welling, 2014")
-def mlp(*, width: Count = 256, depth: Annotated[int, Range(1, 100)] = 2) -> Network:
+def mlp(*, width: Width = 256, depth: Annotated[int, Range(1, 100)] = 2) -> Network:
     """Fully connected layers with ReLU, for vectors and small images, as in Kingma and Welling, 2014.
 
     Args:
@@ -47,7 +47,7 @@ def mlp(*, width: Count = 256, depth: Annotated[int, Range(1, 100)] = 2) -> Netw
 
 
 @network(title="Fully connected, for dSprites", paper="Higgins et al., 2017")
-def mlp_tanh(*, width: Count = 1200) -> Network:
+def mlp_tanh(*, width: Width = 1200) -> Network:
     """The fully connected pair of Higgins et al., 2017: two ReLU layers in, three tanh layers out.
 
     Args:
@@ -61,7 +61,7 @@ def mlp_tanh(*, width: Count = 1200) -> Network:
 
 
 @network(title="Fully connected, one layer", paper="Peis et al., 2020")
-def mlp_ug(*, width: Count = 256) -> Network:
+def mlp_ug(*, width: Width = 256) -> Network:
     """The fully connected pair of UG-VAE (Peis et al., 2020), for MNIST: one ReLU layer each way.
 
     Args:
@@ -71,7 +71,7 @@ def mlp_ug(*, width: Count = 256) -> Network:
 
 
 @network(title="Fully connected, ten units", paper="Miao et al., 2022")
-def mlp_toy(*, width: Count = 10) -> Network:
+def mlp_toy(*, width: Width = 10) -> Network:
     """The small pair for points in the plane of Miao et al., 2022: two ReLU layers each way.
 
     As in its notebooks; the paper speaks of three layers. Its decoder gives a mean and a
@@ -84,7 +84,7 @@ def mlp_toy(*, width: Count = 10) -> Network:
 
 
 @network(title="Fully connected, narrowing", paper="Zhao et al., 2019")
-def mlp_tgm(*, width: Count = 384, narrow: Count = 64) -> Network:
+def mlp_tgm(*, width: Width = 384, narrow: Width = 64) -> Network:
     """The pair for MNIST of the truncated mixture VAE of Zhao et al., 2019.
 
     One ReLU layer in, two out. The paper's encoder goes on with two branches of 64 units, one for
@@ -102,7 +102,7 @@ def mlp_tgm(*, width: Count = 384, narrow: Count = 64) -> Network:
 
 
 @network(title="Fully connected, one tanh layer", paper="Bouchacourt et al., 2018")
-def mlp_mlvae(*, width: Count = 500) -> Network:
+def mlp_mlvae(*, width: Width = 500) -> Network:
     """The fully connected pair of ML-VAE (Bouchacourt et al., 2018): one tanh layer each way.
 
     Its decoder gives a mean and a log-variance: choose the likelihood learned-gaussian.

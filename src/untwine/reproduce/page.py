@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from untwine.errors import DataError
 from untwine.reproduce.claims import OURS, PUBLISHED, Verdict, assess_claim
 from untwine.reproduce.evidence import Evidence, NoRuns, PublishedEvidence
 from untwine.reproduce.items import SCALES, STAND_IN_ENDING, Item, PreparedItem, all_items
@@ -119,7 +120,7 @@ def record_pictures(prepared: PreparedItem, results: Path) -> list[Path]:
                 pass
             try:
                 sections = list(render_entry(with_models, entry))
-            except NoRuns:
+            except DataError:  # also where runs are planned and none is scored
                 continue
             saved = save_figures(sections, Path(scratch), quiet=True)
             file = _picture_file(item, number, results)
