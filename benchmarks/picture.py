@@ -32,7 +32,7 @@ PICTURES = {
     ),
     "metrics": Bars("Scores: times as fast as the other way", 4, ours="", logarithmic=True),
     "fid": Bars("FID: images per second", (1, 2)),
-    "startup": Bars("Start: seconds of a process", 1),
+    "startup": Bars("Start: seconds of a process", 1, ours=""),
 }
 
 
