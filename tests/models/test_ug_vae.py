@@ -232,7 +232,7 @@ def test_importance_weights_are_refused(tiny):
 
 @pytest.mark.parametrize("bad", ["shared", "clusters", "units"])
 def test_impossible_numbers_are_refused(tiny, bad):
-    with pytest.raises(ParameterError, match=f"ug-vae.{bad} must be a whole number of at least 1"):
+    with pytest.raises(ParameterError, match=f"ug-vae.{bad} must be a whole number from 1 to"):
         make(tiny, **{bad: 0})
 
 
