@@ -9,6 +9,9 @@ one       one thread
 A neighbour is a process that computes without end. Without neighbours rates are images per second;
 beside them images per CPU second of the training itself, which says what is wasted. Medians of ten
 turns without neighbours, of four beside them.
+
+Aims: without neighbours at least 0.96 of spinning in the mean and 0.88 in each case; beside four
+0.7 of the work of one thread.
 """
 
 import argparse

@@ -8,7 +8,8 @@ two workers  the same with two
 
 A study of many runs is planned, opened, read and reported at two sizes. The ratio of the times per
 run shows whether any of this grows faster than the number of runs. Then one of 100,000 runs is
-planned, which nobody trains here. About five minutes; half a minute with --quick.
+planned, which nobody trains here, and finished runs are given to Ray, to see how many it takes in a
+second. About five minutes; half a minute with --quick.
 """
 
 import argparse
@@ -128,6 +129,19 @@ def reading(folder, seeds, rounds):
     table(["ms per run", *(f"{n:,} runs" for n in runs), "ratio"], rows)
 
 
+def on_cluster(folder, seeds):
+    """How many tasks a second a driver can hand out and take back, of runs that are finished."""
+    from untwine.study import on_ray
+
+    jobs = fill_folder(folder, seeds).jobs()
+    on_ray.launch(jobs[:20])  # starts Ray and its workers
+    spent = seconds(lambda: on_ray.launch(jobs))
+    print(
+        f"Ray, started on this machine, took {len(jobs):,} runs that were finished already in "
+        f"{spent:.1f} s: {len(jobs) / spent:,.0f} a second, driver and workers together.\n"
+    )
+
+
 def scale(spent, share):
     return Result(spent.median * share, spent.low * share, spent.high * share)
 
@@ -190,6 +204,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         scaling(Path(scratch), steps, rounds)
         reading(Path(scratch), seeds, rounds)
+        on_cluster(Path(scratch), seeds // SIZE_RATIO + 1)
         if not options.quick:
             huge(Path(scratch))
 

@@ -24,7 +24,7 @@ def test_a_benchmark_can_be_loaded(load, name):
 
 def test_the_page_has_a_section_of_every_benchmark(load):
     page = load("page")
-    tools = {"harness", "loops", "page", "picture", "suite"}
+    tools = {"harness", "loops", "page", "picture"}
     assert set(page.SCRIPTS) == set(SCRIPTS) - tools
     assert all((FOLDER / f"{name}.py").exists() for name in load("picture").PICTURES)
 
