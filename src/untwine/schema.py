@@ -22,6 +22,7 @@ TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", s
 
 
 MAX_COUNT = 2**20  # upper end of whole numbers that have none of their own
+MAX_WIDTH = 10_000  # units, latents or clusters: memory grows with them
 MAX_REPEATS = 10_000  # seeds, draws or retries of one command
 MAX_WORKERS = 4096
 MAX_THREADS = 1024
@@ -54,8 +55,8 @@ class Range:
 
 
 Count = Annotated[int, Range(1)]
-Width = Annotated[int, Range(1, 10_000)]  # units, latents, clusters: memory grows with them
-MaybeWidth = Annotated[int, Range(0, 10_000)]
+Width = Annotated[int, Range(1, MAX_WIDTH)]
+MaybeWidth = Annotated[int, Range(0, MAX_WIDTH)]
 Natural = Annotated[int, Range(0)]
 Positive = Annotated[float, Range(0, closed=False)]
 NonNegative = Annotated[float, Range(0)]

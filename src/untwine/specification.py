@@ -22,7 +22,7 @@ from untwine.registry import (
 )
 
 NUMBER_BOUNDS = {
-    "latent": (1, 10_000),
+    "latent": (1, schema.MAX_WIDTH),
     "batch": (1, schema.MAX_COUNT),
     "steps": (1, 10**12),
     "seed": (0, 2**63 - 1),
