@@ -29,8 +29,8 @@ from untwine.spec import Run
 from untwine.study.file import Study
 from untwine.study.folder import MAX_STUDY_BYTES, StudyFolder, open_folder, read_study_file
 from untwine.study.statistics import DESCRIPTION, Table
-from untwine.tools.files import read_bytes, sha256, write_bytes
-from untwine.tools.sealed import read_json, write_json
+from untwine.tools.files import sha256, write_bytes
+from untwine.tools.sealed import read_checked, read_json, write_json
 
 REMEDY = "write it again with `untwine reproduce --results`"
 RECORD = {
@@ -193,12 +193,7 @@ def read_records(paper: Paper, scale: str, folder: Path) -> dict[str, Record]:
 
 def _read_table(file: Path, facts: Mapping[str, Any]) -> Table:
     """The scores of a record, checked against its facts; earlier records have no checksum."""
-    try:
-        content = read_bytes(file, MAX_STUDY_BYTES, error=DamagedFile)
-    except FileNotFoundError:
-        raise DamagedFile(f"{file} is missing; {REMEDY}") from None
-    if facts.get("table", sha256(content)) != sha256(content):
-        raise DamagedFile(f"{file} is damaged (its checksum differs); {REMEDY}")
+    content = read_checked(file, facts.get("table"), max_bytes=MAX_STUDY_BYTES, remedy=REMEDY)
     table = parse_csv(content, str(file), texts=("value",))
     if not {*DESCRIPTION} <= {*table.columns}:
         raise DamagedFile(f"{file} is damaged: it does not describe its runs; {REMEDY}")

@@ -48,10 +48,10 @@ from untwine.runs.progress import read_progress
 from untwine.runs.received import load_data
 from untwine.runs.states import list_states, state_step
 from untwine.spec import Run, split_data
-from untwine.tools.files import expand_user, open_regular, read_bytes, sha256
+from untwine.tools.files import expand_user, open_regular
 from untwine.tools.notebook import card_html
 from untwine.tools.process import is_running
-from untwine.tools.sealed import read_json, write_json
+from untwine.tools.sealed import read_checked, read_json, write_json
 from untwine.train import History
 from untwine.vae import VAE
 
@@ -311,12 +311,8 @@ def check_weights(path: Path) -> None:
 def read_history(path: Path, record: Mapping[str, Any]) -> History:
     """The rows of history.csv, checked against the record of the run."""
     file, remedy = path / "history.csv", f"delete {path / 'done.json'} and start the run again"
-    try:
-        content = read_bytes(file, MAX_HISTORY_BYTES, error=DamagedFile)
-    except FileNotFoundError:
-        raise DamagedFile(f"{file} is missing; {remedy}") from None
-    if record.get("history", sha256(content)) != sha256(content):
-        raise DamagedFile(f"{file} is damaged (its checksum differs); {remedy}")
+    checksum = record.get("history")
+    content = read_checked(file, checksum, max_bytes=MAX_HISTORY_BYTES, remedy=remedy)
     try:
         rows = History(
             {key: int(value) if key == "step" else _finite(value) for key, value in row.items()}

@@ -67,6 +67,17 @@ def read_json(
         raise RunError(f"{path} {error}") from None
 
 
+def read_checked(path: Path, checksum: str | None, *, max_bytes: int, remedy: str) -> bytes:
+    """The bytes of a file whose checksum a sealed file holds; earlier ones hold None."""
+    try:
+        content = read_bytes(path, max_bytes, error=DamagedFile)
+    except FileNotFoundError:
+        raise DamagedFile(f"{path} is missing; {remedy}") from None
+    if checksum not in (None, sha256(content)):
+        raise DamagedFile(f"{path} is damaged (its checksum differs); {remedy}")
+    return content
+
+
 def parse_json(content: bytes, shape: Shape = object, *, sealed: bool = False) -> dict[str, Any]:
     """The object in the content of a JSON file; what is wrong with it is a `DamagedFile`."""
     match = SEAL_LINE.match(content)
