@@ -9,6 +9,7 @@ from untwine.reproduce.evidence import Evidence, value_of
 from untwine.reproduce.registry import exhibit
 from untwine.study import statistics
 from untwine.study.statistics import Table
+from untwine.study.titles import join_names, score_title, setting_title
 from untwine.tools.figures import panels
 from untwine.tools.pages import Section
 
@@ -49,14 +50,14 @@ def curves(
             ours = evidence.select(study, model)
             if model == "beta-vae":  # a VAE is the special case of weight 1
                 ours = _prepend_vae(ours, rows)
-            _draw_curve(axis, ours, x, score, f"C{position}", model)
+            _draw_curve(axis, ours, x, score, f"C{position}", setting_title(model))
         axis.set_yscale("log" if log else "linear")
-        axis.set_xlabel(x)
-        axis.set_ylabel(score)
+        axis.set_xlabel(score_title(x))
+        axis.set_ylabel(score_title(score))
     axes[0].legend(fontsize=8, frameon=False)
     yield Section(
         f"curves-{study}",
-        f"{' and '.join(y)} against {x}",
+        f"{join_names([score_title(score) for score in y])} against {score_title(x)}",
         f"On {evidence.heading(study)}. Each point is a setting, labelled with the value of its "
         f"parameter: mean and standard deviation over seeds. Further {better} is better.",
         figure,
