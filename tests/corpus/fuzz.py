@@ -73,8 +73,11 @@ def run_door(name: str, first: int, count: int, seed: int, report) -> None:
         }
         tempfile.tempdir = place
         os.chdir(place)
+        import joblib
         import matplotlib.font_manager  # noqa: F401 - asks a program for fonts when first loaded
         from watch import Watch
+
+        joblib.cpu_count(only_physical_cores=True)  # so t-SNE does not ask a program for cores
 
         door = DOORS[name](Path(place), Path(private))
         watch = Watch(Path(place), Path(private))
