@@ -15,8 +15,10 @@ from untwine.datasets.coloured_mnist import COLOURS
 from untwine.errors import DataError, ParameterError, UnknownNameError
 from untwine.parts.defaults import NoCorruption
 from untwine.registry import datasets
+from untwine.reproduce.claims import claims_of
+from untwine.reproduce.claims import test_claim as verdict_on
 from untwine.reproduce.exhibits.pictures import samples
-from untwine.reproduce.items import SCALES, read_paper
+from untwine.reproduce.items import SCALES, plan_study, read_paper
 from untwine.reproduce.papers.jigsaw_vae.exhibits import (
     feature_shares,
     interpolations,
@@ -31,6 +33,7 @@ from untwine.reproduce.papers.jigsaw_vae.measures import (
     feature_labels,
     features,
     interpolate,
+    learning,
     nearest_colour,
     path_ends,
     paths,
@@ -328,7 +331,7 @@ def test_models_are_written_as_runs_are_called(scale):
 
 
 def test_the_measures_are_known_by_name():
-    for function in (colours, recoloured, features, paths):
+    for function in (colours, recoloured, features, paths, learning):
         assert measure[function.__name__] is function
 
 
@@ -345,3 +348,47 @@ def test_shares_of_colours_in_samples_are_compared_with_those_of_the_data():
 def test_shares_need_a_weight():
     with pytest.raises(ParameterError, match="1 to 10 weights"):
         untwine.dataset("coloured-mnist(of=digits, colours=shares, shares=0,0)")
+
+
+def test_the_error_is_followed_by_tenths_of_the_training():
+    rows = [{"step": step, "nll": 100.0 - step} for step in range(5, 105, 5)]
+    found = learning(SimpleNamespace(history=rows))
+    assert len(found) == 10 and found["tenth 1"] == 92.5 and found["tenth 10"] == 2.5
+    few = learning(SimpleNamespace(history=[{"step": 10, "nll": 3.0}, {"step": 20, "nll": 1.0}]))
+    assert few == {"tenth 5": 3.0, "tenth 10": 1.0}
+
+
+class MadeUpScores:
+    """Evidence of scores by the first word of a description, nearly the same for each seed."""
+
+    def __init__(self, **scores):
+        self.scores = scores
+
+    def select(self, study, description, data=""):
+        import pandas as pd
+
+        first = description if isinstance(description, str) else description[0]
+        mean = self.scores["jigsaw" if "jigsaw" in first else "vae"]
+        rows = [
+            {"data": "d", "seed": seed, "features.error": mean * (1 + seed / 1e4)}
+            for seed in range(5)
+        ]
+        return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"), [(0.015, "contradicted"), (0.00405, "supported"), (0.003, "supported")]
+)
+def test_a_higher_error_speaks_against_equal_reconstructions(error, verdict):
+    (claim,) = [c for c in claims_of(read_paper("jigsaw-vae")) if c.name == "error-jigsaw"]
+    assert verdict_on(MadeUpScores(vae=0.004, jigsaw=error), claim).verdict == verdict
+
+
+def test_claims_have_a_place_or_are_ours_and_are_tested_on_seeds_that_chose_nothing():
+    paper = read_paper("jigsaw-vae")
+    claims = list(claims_of(paper))
+    assert all(claim.place for claim in claims)
+    for name in paper["studies"]:
+        runs = plan_study(paper, name, "laptop", {}, stand_ins=True).runs
+        assert min(run.seed for run in runs) == 100
+        assert len({run.steps for run in runs}) == 1, "equal steps for all models of a study"

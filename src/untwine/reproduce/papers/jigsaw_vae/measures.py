@@ -34,6 +34,7 @@ from untwine.vae import VAE
 COLOUR_CHUNK = 500  # images per batch
 YELLOW = 5  # the digit whose colour all digits have in the paper's figure
 COPY_CHUNK = 500  # images that are reconstructed at a time
+TENTHS = 10  # parts of a training
 MIN_PAIRS = 10  # with a feature that is still there, to tell how it goes
 MAX_CLASSIFIER_IMAGES = 10_000  # for training and, a fifth of them, testing the classifier
 PAPER_SIDE = 128  # pixels; images of at least this size use the paper's classifier
@@ -240,6 +241,16 @@ def _presence(
     """Return the metric of each feature and its average."""
     each = feature_presence(present, shares)
     return {**dict(zip(names, each.tolist(), strict=True)), "average": float(each.mean())}
+
+
+@measure
+def learning(run: TrainedRun) -> dict[str, float]:
+    """The negative log-likelihood of training examples in each tenth of the training, in nats."""
+    steps = run.history[-1]["step"]
+    tenths: dict[int, list[float]] = {}
+    for row in run.history:
+        tenths.setdefault(int(np.ceil(TENTHS * row["step"] / steps)), []).append(row["nll"])
+    return {f"tenth {k}": float(np.mean(values)) for k, values in sorted(tenths.items())}
 
 
 class FeatureClassifier(NamedTuple):
