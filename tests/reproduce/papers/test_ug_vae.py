@@ -15,6 +15,8 @@ from untwine.data.arrays import from_arrays
 from untwine.datasets.digit_series import digit_stream
 from untwine.datasets.mixed import MixedOrdering
 from untwine.errors import DataError, IncompatibleError, ParameterError, UnknownNameError
+from untwine.reproduce.claims import claims_of
+from untwine.reproduce.items import read_paper
 from untwine.reproduce.papers.ug_vae import exhibits, measures
 from untwine.reproduce.papers.ug_vae.batches import (
     batch_kinds,
@@ -25,6 +27,8 @@ from untwine.reproduce.papers.ug_vae.batches import (
 )
 from untwine.runs.directory import TrainedRun
 from untwine.spec import build, build_model, plan
+from untwine.study.file import at_scale
+from untwine.tools.pages import Section
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -264,6 +268,25 @@ def test_a_picture_is_carried_over_by_what_holds_the_domain(by, monkeypatch):
     assert found["within"] == pytest.approx(0, abs=1e-6)
 
 
+def test_transfer_depends_on_the_seed_of_the_run_and_knows_the_untrained_network():
+    run = finished(*UG)
+    ask = partial(measures.transfer, batches=1, learn=60)
+    before = ask(run)
+    assert ask(replace(run, spec=replace(run.spec, seed=7))) != before
+    with torch.no_grad():
+        for parameter in run.model.parameters():
+            parameter.zero_()
+    assert ask(run)["by_own"] == 0
+    assert ask(run, untrained=True) == before
+
+
+def test_the_classifier_of_domains_is_tested_on_images_it_has_not_seen():
+    noise = RNG.integers(0, 256, (60, 8, 8)).astype(np.uint8)
+    data = from_arrays(noise, (np.arange(60) % 2)[:, None], names=("domain",))
+    run = replace(finished("ml-vae", "content=4"), open_data=lambda: data)
+    assert measures.transfer(run, batches=1, learn=100)["classifier"] < 0.8
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_the_middle_of_a_grid_is_the_mean_of_the_cluster(model):
     ours = finished(*model).model
@@ -276,7 +299,8 @@ def test_the_middle_of_a_grid_is_the_mean_of_the_cluster(model):
 
 def test_an_interpolation_begins_and_ends_at_the_images_as_reconstructed():
     run = finished(*UG)
-    images = exhibits.interpolation_grid(run, ["domain=0", "domain=1"], seed=0)
+    images, ends = exhibits.interpolate(run, ["domain=0", "domain=1"], seed=0)
+    assert ends.shape == (2, 1, 8, 8) and ends[0].mean() < 0.2 < 0.7 < ends[1].mean()
     assert images.shape == (7, 7, 1, 8, 8)
     assert not torch.equal(images[0, 0], images[-1, 0])  # β alone moves pictures
     assert not torch.equal(images[0, 0], images[0, -1])  # and so does z
@@ -312,7 +336,8 @@ def test_grids_tell_how_full_their_clusters_are():
     (section,) = exhibits.global_by_local(
         MadeUpEvidence(finished(*UG), table), study="s", runs=RUNS, looks=looks
     )
-    assert section.picture.shape == (7 * 10 - 2, 3 * (7 * 10 - 2) + 2 * exhibits.GRID_GAP, 3)
+    size = (7 * 10 - 2, 3 * (7 * 10 - 2) + 2 * exhibits.GRID_GAP)
+    assert section.picture.shape == (*(exhibits.ZOOM * n for n in size), 3)
     assert "clusters, row by row, hold" in section.sentence
     assert section.sentence.endswith("governs 40 % of the slant, 20 % of the ink.")
 
@@ -320,18 +345,64 @@ def test_grids_tell_how_full_their_clusters_are():
 def test_grids_of_a_model_without_clusters_do_not_speak_of_them():
     run = finished("ml-vae", "content=4")
     (section,) = exhibits.global_by_local(MadeUpEvidence(run), study="s", runs=RUNS)
-    assert section.picture.shape[1] == 68 and "cluster" not in section.sentence
+    assert section.picture.shape[1] == 68 * exhibits.ZOOM and "cluster" not in section.sentence
 
 
-def test_interpolations_stand_side_by_side():
+@pytest.mark.parametrize("public", [True, False])
+def test_interpolations_stand_side_by_side_below_their_ends(public, monkeypatch):
+    monkeypatch.setattr(exhibits, "may_be_shown", lambda data: public)
     between = {"over": ["domain=0", "domain=1"], "within": ["domain=1", "domain=1"]}
+    table = pd.DataFrame({"transfer.by_shared": [0.0, 0.02], "transfer.by_own": [0.9, 1.0]})
     (section,) = exhibits.shared_interpolations(
-        MadeUpEvidence(finished(*UG)), study="s", runs=RUNS, between=between
+        MadeUpEvidence(finished(*UG), table),
+        study="s",
+        runs=RUNS,
+        between=between,
+        moved={"β": "transfer.by_shared", "z": "transfer.by_own"},
     )
-    assert section.picture.shape[:2] == (8 + exhibits.GRID_GAP + 68, 2 * 68 + exhibits.GRID_GAP)
-    assert (section.picture[:8, 8:60] == 255).all()  # between the two ends above a grid
-    assert not section.shows_data
+    zoom, size = exhibits.ZOOM, (8 + exhibits.GRID_GAP + 68, 2 * 68 + exhibits.GRID_GAP)
+    assert section.picture.shape[:2] == tuple(zoom * n for n in size)
+    picture = section.picture[::zoom, ::zoom]
+    assert (picture[:8, 8:60] == 255).all()  # between the two ends above a grid
+    corner = picture[8 + exhibits.GRID_GAP :][:8, :8]  # the first image as reconstructed
+    assert (picture[:8, :8] == corner).all() != public
+    assert section.shows_data == public
+    assert ("reconstructions of the two images" in section.sentence) != public
     assert "From left to right: over; within" in section.sentence
+    assert "moving β adds 0.01 and z adds 0.95 to the probability" in section.sentence
+
+
+def test_only_data_whose_licences_allow_it_is_shown():
+    assert exhibits.may_be_shown("mixed(first=coloured-mnist(of=digits), second=faces)")
+    assert not exhibits.may_be_shown("grouped(of=mixed(first=celeba(size=32), second=faces))")
+    assert not exhibits.may_be_shown("mixed(first=cars3d, second=cars)")
+
+
+def test_a_controlled_table_has_rows_of_untrained_networks(monkeypatch):
+    def table(evidence, *, study, columns, rows, title):
+        body = tuple((name, *columns.values()) for name in rows)
+        yield Section("table", title, "", header=("", *columns), rows=body)
+
+    monkeypatch.setattr(exhibits, "table", table)
+    columns = {"pixels": "100 * effect.shared", "swap": "effect.swap"}
+    (section,) = exhibits.controlled_table(
+        None, study="s", label="effect", columns=columns, rows={"Ours": {"runs": "ours"}}
+    )
+    assert section.header == ("", "pixels", "swap")
+    assert section.rows == (
+        ("Ours", "100 * effect.shared", "effect.swap"),
+        ("Ours, untrained", "100 * effect-untrained.shared", "effect-untrained.swap"),
+    )
+
+
+def test_verdicts_of_ug_vae_come_from_new_seeds_and_every_claim_has_a_place():
+    paper = read_paper("ug-vae")
+    for name in paper["studies"]:
+        seeds = at_scale(paper.study(name), "laptop").content["seeds"]
+        assert seeds == list(range(100, 100 + len(seeds)))
+        assert len(seeds) == 1 if name == "domains-long" else len(seeds) >= 5
+    assert all(claim.place for claim in claims_of(paper))
+    assert all({"says", "gave", "why"} == set(entry) for entry in paper["dropped"])
 
 
 def test_projections_show_every_kind_and_the_way_between_two():

@@ -19,7 +19,7 @@ from untwine.errors import DataError, IncompatibleError, ParameterError, Unknown
 from untwine.records import Batch
 from untwine.reproduce.registry import measure
 from untwine.runs.directory import TrainedRun
-from untwine.tools.compute import eval_mode, frozen_statistics, seeded
+from untwine.tools.compute import derive_seed, eval_mode, frozen_statistics, seeded
 from untwine.vae import VAE
 
 RANDOM = "random"
@@ -159,24 +159,27 @@ def batch_kinds(
     data, size = run.data, run.spec.batch
     cut = round((1 - TEST_SHARE) * len(data))
     counts = [(kinds[name], 1) for name in kinds] + [(RANDOM, times)] * (times > 0)
-    each: list[dict[str, float]] = []
+    drawn: list[list[Positions]] = []  # by split and kind, for training and for test
     for split in range(splits):
         rng = np.random.default_rng((seed, run.spec.seed, split))
         order = rng.permutation(len(data))
-        parts = [
-            [
-                group_codes(
-                    model,
-                    data,
-                    batch_source(data, kind, part).batches(n * count, size, rng),
-                    sampled=sampled,
-                    statistics=statistics,
-                    seed=int(rng.integers(2**31)),
-                )
-                for part, count in zip((order[:cut], order[cut:]), (learn, test), strict=True)
-            ]
+        drawn += [
+            batch_source(data, kind, part).batches(n * count, size, rng)
             for kind, n in counts
+            for part, count in zip((order[:cut], order[cut:]), (learn, test), strict=True)
         ]
+    codes = group_codes(
+        model,
+        data,
+        [batch for batches in drawn for batch in batches],
+        sampled=sampled,
+        statistics=statistics,
+        seed=derive_seed(seed, run.spec.seed),
+    )
+    blocks = iter(np.split(codes, np.cumsum([len(batches) for batches in drawn])[:-1]))
+    each: list[dict[str, float]] = []
+    for _ in range(splits):
+        parts = [[next(blocks), next(blocks)] for _ in counts]
         scores = svm_accuracies(parts[: len(kinds)])
         if times:
             scores |= {f"{key}_with_random": value for key, value in svm_accuracies(parts).items()}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from untwine.reproduce.evidence import Evidence, Runs, available, open_models
-from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread
+from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread, table
 from untwine.reproduce.papers.ug_vae.batches import RANDOM, BatchKind, batch_source, group_codes
 from untwine.reproduce.papers.ug_vae.measures import decode_split, split_codes, split_sizes
 from untwine.reproduce.registry import exhibit
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 GRID_STEPS = 7  # rows and columns of a grid
 GRID_GAP = 8  # pixels between grids
-SHEET_WIDTH = 1200  # pixels
+SHEET_WIDTH = 750  # pixels, before they are enlarged
+ZOOM = 2  # pixels of a figure for one of an image
+NOT_SHARED = "research"  # in the licence of data that figures do not show
 PERPLEXITY = 30
 MARKS = ("s", "^", "o", "D", "v", "P", "X")
 RANDOM_COLOUR = "#9aa0aa"
@@ -69,7 +73,7 @@ def global_by_local(
             f"On {evidence.heading(study)}. Down: all shared latents from −{reach:g} to {reach:g}. "
             f"Across: all own latents from {local:g} below to {local:g} above "
             f"{'the mean of a cluster' if note else 'their mean'}.{note}{moves}",
-            picture=wrap_grids(grids),
+            picture=enlarge(wrap_grids(grids)),
         )
 
 
@@ -102,6 +106,15 @@ def cluster_grid(model: VAE, cluster: int, reach: float, local: float) -> Tensor
     return decode_split(model, own, shared[:, None].expand(-1, GRID_STEPS, -1))
 
 
+def enlarge(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return a picture whose pixels are squares of `ZOOM` pixels.
+
+    >>> enlarge(np.zeros((4, 5, 3), np.uint8)).shape
+    (8, 10, 3)
+    """
+    return picture.repeat(ZOOM, 0).repeat(ZOOM, 1)
+
+
 def side_by_side(grids: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     """Join pictures of one height side by side, with white gaps.
 
@@ -127,6 +140,35 @@ def wrap_grids(grids: Sequence[NDArray[np.uint8]], width: int = SHEET_WIDTH) -> 
     gap = np.full((GRID_GAP, *rows[0].shape[1:]), 255, np.uint8)
     parts = [part for row in rows for part in (gap, row)]
     return np.concatenate(parts[1:], axis=0)
+
+
+@exhibit
+def controlled_table(
+    evidence: Evidence,
+    *,
+    study: str,
+    label: str,
+    columns: Mapping[str, str],
+    rows: Mapping[str, Mapping[str, Any]],
+    title: str = "",
+) -> Iterator[Section]:
+    """A table with a second row for each model: its network before the first step.
+
+    Args:
+        evidence: results of the studies.
+        study: name of the study.
+        label: of the measure; that of untrained networks is `LABEL-untrained`.
+        columns: name of each column, and our score, `LABEL.NAME`.
+        rows: name of each row; `runs` describes our runs.
+        title: of the table.
+    """
+    before = {
+        name: score.replace(f"{label}.", f"{label}-untrained.") for name, score in columns.items()
+    }
+    first = {f"{name}, untrained": row for name, row in rows.items()}
+    (ours,) = table(evidence, study=study, columns=columns, rows=rows, title=title)
+    (control,) = table(evidence, study=study, columns=before, rows=first, title=title)
+    yield replace(ours, rows=(*ours.rows, *control.rows))
 
 
 @exhibit
@@ -196,6 +238,7 @@ def shared_interpolations(
     study: str,
     runs: Mapping[str, Runs],
     between: Mapping[str, Sequence[BatchKind]],
+    moved: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> Iterator[Section]:
     """Grids from a batch of one kind to a batch of another: β varies down, z across.
@@ -205,19 +248,50 @@ def shared_interpolations(
         study: name of the study.
         runs: descriptions by name.
         between: for each title the two kinds of batches, see `batch_source`; a grid for each.
+        moved: the scores that tell what either code adds to the probability of the second domain,
+            by the name of the code.
         seed: of the run and of the images.
     """
     for name, run in open_models(evidence, study, runs, seed):
-        grids = [interpolation_grid(run, kinds, seed) for kinds in between.values()]
+        grids = [interpolate(run, kinds, seed) for kinds in between.values()]
+        public = may_be_shown(str(run.spec.data))
+        ends = "two images" if public else "reconstructions of the two images"
         yield Section(
             file_name("shared-interpolations", study, name),
             f"{name}: interpolations",
             f"On {evidence.heading(study)}. {_join_titles(list(between))}. Down: the shared "
             "code, from a batch of the first kind to a batch of the second. Across: the own code, "
-            "from an image of the first batch to one of the second. Above each grid: the "
-            "reconstructions of the two images.",
-            picture=side_by_side([_with_ends(images) for images in grids]),
+            f"from an image of the first batch to one of the second. Above each grid: the {ends}."
+            + _name_added(evidence.select(study, runs[name]), moved or {}),
+            picture=enlarge(
+                side_by_side([_with_ends(g.images, g.ends if public else None) for g in grids])
+            ),
+            shows_data=public,
         )
+
+
+def may_be_shown(data: str) -> bool:
+    """Whether figures may show images of a dataset: the licence of each of its parts allows it.
+
+    >>> may_be_shown("mixed(first=celeba(size=32), second=faces)"), may_be_shown("faces(size=32)")
+    (False, True)
+    """
+    from untwine.registry import datasets
+
+    named = {word for word in re.findall(r"[\w-]+", data) if word in datasets}
+    return not any(NOT_SHARED in str(datasets[name].metadata.get("licence")) for name in named)
+
+
+def _name_added(table: Table, moved: Mapping[str, str]) -> str:
+    """Say what each code adds to the probability of the second domain."""
+    parts = [
+        f"{name} adds {float(table[score].mean()):.2f}"
+        for name, score in moved.items()
+        if score in table
+    ]
+    if not parts:
+        return ""
+    return f" Over all seeds, moving {' and '.join(parts)} to the probability of the second domain."
 
 
 def _join_titles(titles: Sequence[str]) -> str:
@@ -225,23 +299,31 @@ def _join_titles(titles: Sequence[str]) -> str:
     return f"From left to right: {text}" if len(titles) > 1 else text[:1].upper() + text[1:]
 
 
-def interpolation_grid(run: TrainedRun, kinds: Sequence[BatchKind], seed: int) -> Tensor:
-    """Return (STEPS, STEPS, C, H, W) images: shared codes down, own codes across."""
+class Interpolation(NamedTuple):
+    """Images between two batches, and the images of the data at either end."""
+
+    images: Tensor  # (STEPS, STEPS, C, H, W): shared codes down, own codes across
+    ends: Tensor  # (2, C, H, W)
+
+
+def interpolate(run: TrainedRun, kinds: Sequence[BatchKind], seed: int) -> Interpolation:
+    """Decode codes between those of the first images of two batches."""
     model, data, size = run.model, run.data, run.spec.batch
     rng = np.random.default_rng(seed)
     batches = [data.take(batch_source(data, kind).batch(size, rng)) for kind in kinds]
     (own, shared), (other, second) = (split_codes(model, x) for x in batches)
     weight = torch.linspace(0, 1, GRID_STEPS)[:, None]
     down, across = torch.lerp(shared, second, weight), torch.lerp(own[0], other[0], weight)
-    return decode_split(
+    images = decode_split(
         model, across.expand(GRID_STEPS, -1, -1), down[:, None].expand(-1, GRID_STEPS, -1)
     )
+    return Interpolation(images, torch.stack([x[0] for x in batches]))
 
 
-def _with_ends(images: Tensor) -> NDArray[np.uint8]:
-    """Return a grid below a row with its first and its last image, which are reconstructions."""
+def _with_ends(images: Tensor, ends: Tensor | None) -> NDArray[np.uint8]:
+    """Return a grid below a row with two images, by default its first and its last."""
     above = torch.ones(1, *images.shape[1:])
-    above[0, 0], above[0, -1] = images[0, 0], images[-1, -1]
+    above[0, 0], above[0, -1] = (images[0, 0], images[-1, -1]) if ends is None else ends
     top, grid = (image_grid(part.numpy()) for part in (above, images))
     top[:, images.shape[-1] : -images.shape[-1]] = 255
     return np.concatenate([top, np.full((GRID_GAP, *grid.shape[1:]), 255, np.uint8), grid])

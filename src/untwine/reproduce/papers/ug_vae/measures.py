@@ -203,6 +203,7 @@ def transfer(
     factor: str = "domain",
     batches: int = 4,
     learn: int = 1000,
+    untrained: bool = False,
     seed: int = 0,
 ) -> dict[str, float]:
     """Whether the shared or the own code moves an image from one domain to the other.
@@ -216,19 +217,24 @@ def transfer(
         run: the trained run.
         factor: the factor whose levels 0 and 1 are the domains.
         batches: number of pairs of batches, of the run's batch size.
-        learn: training images of each domain for the classifier; as many are tested.
-        seed: of the batches and images.
+        learn: training images of each domain for the classifier, from one half of the data; as
+            many are tested, from the other half.
+        untrained: use the model before its first step.
+        seed: of the batches and images, together with the run's own.
 
     Returns:
         `by_shared` and `by_own`, rises in probability; `within`, the largest change of the mean
         probability when β comes from another batch of the same domain; `first` and `second`, the
         probability for reconstructions of either domain; `classifier`, its accuracy on real images.
     """
-    model, data, size = run.model, run.data, run.spec.batch
-    rng = np.random.default_rng(seed)
-    kinds = [batch_source(data, f"{factor}={level}") for level in (0, 1)]
+    model = fresh_model(run).eval() if untrained else run.model
+    data, size = run.data, run.spec.batch
+    rng = np.random.default_rng((seed, run.spec.seed))
+    names = [f"{factor}={level}" for level in (0, 1)]
+    kinds = [batch_source(data, name) for name in names]
     training, test = (
-        [data.take(kind.batch(learn, rng)).flatten(1) for kind in kinds] for _ in range(2)
+        [data.take(batch_source(data, name, half).batch(learn, rng)).flatten(1) for name in names]
+        for half in np.array_split(rng.permutation(len(data)), 2)
     )
     classifier = _domain_classifier(training)
     second = [(classifier(x) > 0.5).float().mean() for x in test]
