@@ -100,6 +100,21 @@ def test_tables_outlive_the_runs_and_what_was_fixed_may_not_change(mine, tmp_pat
     assert command(mine, *scale, "--results", results).exit_code == 0
 
 
+def test_pictures_need_one_run_of_each_model_and_take_numbers_from_the_tables(mine, tmp_path):
+    out, results = tmp_path / "out", tmp_path / "results"
+    words = [mine, "--scale", "laptop", "--out", out]
+    assert command(*words, "--workers", 1, "-q").exit_code == 0
+    assert command(*words, "--results", results).exit_code == 0
+    (text,) = (results / "pictures").glob("*.txt")
+    before = text.read_text()
+    shutil.rmtree(results / "pictures")
+    for run in out.glob("runs/*"):
+        if json.loads((run / "run.json").read_text())["spec"]["seed"] == 1:
+            shutil.rmtree(run)
+    assert command(*words, "--results", results).exit_code == 0
+    assert text.read_text() == before
+
+
 def test_pictures_of_photographs_are_left_out():
     kept = "**Samples.** On celeba(size=32).\n\n![Samples](figures/a.png)"
     shown = "**Data.** On celeba.\n\n![Data (with images of the data)](figures/b.png)"

@@ -68,6 +68,7 @@ class Evidence:
         *,
         tables: Mapping[str, Table] | None = None,
         incomplete: Mapping[str, Sequence[Run]] | None = None,
+        models: bool = True,
         quiet: bool = True,
     ) -> None:
         """Open the results.
@@ -76,11 +77,12 @@ class Evidence:
             prepared: the item with its studies.
             tables: recorded tables, which need no runs.
             incomplete: a run of each setting that a recorded table lacks.
+            models: whether runs are here, so that their models can be opened.
             quiet: hide the progress bar.
         """
         self.prepared = prepared
         self.quiet = quiet
-        self.recorded = tables is not None
+        self._models = models
         self._incomplete: Mapping[str, Sequence[Run]] = incomplete or {}
         self._tables: dict[str, Table] = dict(tables or {})
 
@@ -161,12 +163,15 @@ class Evidence:
         """Open one of the described runs: the one with this seed, or else the first."""
         from untwine.runs.directory import open_run
 
-        if self.recorded:
+        if not self._models:
             raise NoRuns(f"{study} is known by its table alone")
         rows = self.select(study, description, data)
         of_seed = rows[rows["seed"] == seed]
         row = (of_seed if len(of_seed) else rows).iloc[0]
-        return open_run(self.folder(study).runs / str(row["run"]))
+        directory = self.folder(study).runs / str(row["run"])
+        if not directory.exists():
+            raise NoRuns(f"{study} is known by its table alone, which has {directory.name}")
+        return open_run(directory)
 
     def heading(self, study: str) -> str:
         """Return the datasets of a study, with those they stand in for."""

@@ -100,7 +100,7 @@ def record_pictures(prepared: PreparedItem, results: Path) -> list[Path]:
 
     Pictures are kept as PNG in `pictures`, each part of an item with a text in Markdown that shows
     them. Photographs that may not be passed on are left out. What needs no models, and what is not
-    run here, is passed over.
+    run here, is passed over. One run of each model is enough: numbers come from the tables.
 
     Returns:
         the files of the texts
@@ -110,7 +110,9 @@ def record_pictures(prepared: PreparedItem, results: Path) -> list[Path]:
     from untwine.tools.figures import STYLE
 
     item, written = prepared.item, list[Path]()
-    recorded, with_models = _recorded(item, results), Evidence(prepared)
+    recorded = _recorded(item, results)
+    tables = {name: recorded.table(name) for name in recorded.prepared.folders}
+    with_models = Evidence(prepared, tables=tables)
     for number, entry in enumerate(item.show):
         with rc_context(STYLE), tempfile.TemporaryDirectory() as scratch:
             try:

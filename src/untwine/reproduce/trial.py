@@ -210,7 +210,7 @@ def recorded_evidence(item: Item, scale: str, records: Mapping[str, Record]) -> 
         for name, record in records.items()
     }
     tables = {name: record.table for name, record in records.items()}
-    return Evidence(prepared, tables=tables, incomplete=waiting)
+    return Evidence(prepared, tables=tables, incomplete=waiting, models=False)
 
 
 def check_unchanged(paper: Paper, records: Mapping[str, Record]) -> None:
