@@ -70,6 +70,12 @@ def test_training_loads_no_compiler():
     assert "torch" in loaded and "torch._dynamo" not in loaded and "numba" not in loaded
 
 
+def test_naming_metrics_loads_no_compiler():
+    """Every list of runs asks metrics what to say of their scores."""
+    loaded = modules_after("from untwine.registry import metrics\nlist(metrics)")
+    assert roots(loaded) & LARGE == {"numpy"}
+
+
 def test_scoring_arrays_needs_no_torch(tmp_path):
     np.save(tmp_path / "codes.npy", np.eye(12)[:, :3])
     np.save(tmp_path / "factors.npy", np.arange(24).reshape(12, 2) % 3)

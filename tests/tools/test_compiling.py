@@ -40,7 +40,7 @@ def test_code_that_cannot_be_kept_is_compiled_all_the_same(monkeypatch):
     assert compiling.compile_once()(np.square)(3) == 9
 
 
-@pytest.mark.parametrize("name", ["trees", "linear", "information"])
+@pytest.mark.parametrize("name", ["trees", "linear", "counting"])
 def test_every_compiled_function_is_kept(name):
     module = __import__(f"untwine.estimators.{name}", fromlist=["*"])
     functions = [f for f in vars(module).values() if hasattr(f, "py_func")]

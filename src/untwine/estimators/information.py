@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from untwine.errors import DataError
 from untwine.estimators.arrays import largest_code
-from untwine.tools.compiling import compile_once
 
 Codes = NDArray[np.floating]
 Levels = NDArray[np.integer]
@@ -18,37 +17,6 @@ BLOCK_ROWS = 2**16  # binned or counted at a time, so that memory does not grow 
 MAX_CELLS = 2**23  # of the contingency tables filled at a time
 MAX_GAPS = 2**12  # levels that may be missing between the smallest and the largest
 MIN_BIN_WIDTH = 1e-300  # range of a column that can still be divided into bins
-
-
-@compile_once()
-def bin_codes(
-    values: NDArray[np.floating],
-    low: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    edges: NDArray[np.floating],
-) -> NDArray[np.uint32]:
-    """(N, D) numbers to (N, D) bins: how many of the (D, B) right edges are not above them.
-
-    Bins are almost equally wide, so a guess half a bin too low needs one comparison to be right.
-    """
-    bins = np.empty(values.shape, np.uint32)
-    last = edges.shape[1] - 1.0
-    for n in range(values.shape[0]):
-        for i in range(values.shape[1]):
-            place = (values[n, i] - low[i]) * scale[i] - 0.5
-            place = place if place > 0.0 else 0.0  # NaN too stays inside
-            guess = np.uint32(place if place < last else last)
-            bins[n, i] = guess + (values[n, i] >= edges[i, guess])
-    return bins
-
-
-@compile_once()
-def count_pairs(a: NDArray[np.uint32], b: NDArray[np.uint32], tables: NDArray[np.int64]) -> None:
-    """Add the pairs in rows of (N, D) and (N, K) levels to their cells in (D, levels, levels)."""
-    for i in range(a.shape[1]):
-        for n in range(a.shape[0]):
-            for k in range(b.shape[1]):
-                tables[i, a[n, i], b[n, k]] += 1
 
 
 def discretise(values: Codes, bins: int) -> NDArray[np.int32]:
@@ -103,6 +71,8 @@ def row_slices(n: int) -> Iterator[slice]:
 
 def _bin_finder(values: Codes, bins: int) -> LevelsAt:
     """Return a function from rows and columns to the bins of their values."""
+    from untwine.estimators.counting import bin_codes  # loads the compiler, which lists do not need
+
     largest_code(values)
     kind = np.float32 if values.dtype.itemsize <= 4 else np.float64
     low, scale = np.zeros((2, values.shape[1]))
@@ -159,6 +129,8 @@ def _block_information(
     levels_at: LevelsAt, block: slice, levels: int, b: Levels, sizes: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """(D', K) information of a block of columns and of b (N, K), with (K,) numbers of levels."""
+    from untwine.estimators.counting import count_pairs
+
     starts = np.cumsum(sizes) - sizes
     tables = np.zeros((block.stop - block.start, levels, sizes.sum()), np.int64)
     for rows in row_slices(len(b)):

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from untwine.errors import DataError
 from untwine.estimators.arrays import Levels, split
-from untwine.estimators.linear import (
-    Floats,
-    LogisticModel,
-    auc_ranking,
-    fit_each_logistic,
-    logistic_inputs,
-)
 from untwine.registry import metric
 from untwine.schema import Natural
+
+if TYPE_CHECKING:
+    from untwine.estimators.linear import Floats, LogisticModel
 
 
 @metric(
@@ -63,6 +59,8 @@ def explicitness(
     >>> explicitness(np.arange(60.0)[:, None], np.arange(60) // 30)
     {'explicitness': 1.0, 'train': 1.0}
     """
+    from untwine.estimators.linear import fit_each_logistic, logistic_inputs
+
     rows = split(codes, factors, test_codes, test_factors, seed)
     x, test_x = logistic_inputs(rows)
     models = fit_each_logistic(x, rows.factors, solver)
@@ -72,6 +70,8 @@ def explicitness(
 
 def _area(models: list[LogisticModel], x: Floats, factors: Levels) -> float:
     """Mean area over the factors that have two levels in these rows."""
+    from untwine.estimators.linear import auc_ranking
+
     areas = [
         auc_ranking(model.log_probabilities(x), y, model.levels)
         for model, y in zip(models, factors.T, strict=True)
