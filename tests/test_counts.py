@@ -298,6 +298,21 @@ def test_the_parameters_of_an_entry_are_read_once(monkeypatch):
     assert models.choose("beta-vae", beta=6).params == {"beta": 6.0}
 
 
+def test_a_specification_that_is_read_has_each_piece_checked_once(monkeypatch):
+    """Opening a large study reads one for each run."""
+    content = untwine.plan("vae+jigsaw", "sprites", size=16).to_json()
+    checked: list[str] = []
+    original = schema.fill_defaults
+
+    def counted(owner, parameters, params):
+        checked.append(owner)
+        return original(owner, parameters, params)
+
+    monkeypatch.setattr(schema, "fill_defaults", counted)
+    assert untwine.Run.from_json(content).to_json() == content
+    assert sorted(checked) == ["bernoulli", "conv", "jigsaw", "sprites", "vae"]
+
+
 def test_a_list_of_runs_reads_each_specification_once(tmp_path, monkeypatch):
     from untwine.runs import describe
 

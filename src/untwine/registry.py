@@ -37,6 +37,11 @@ class Choice:
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, **self.params}
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Choice:
+        """A choice as a file has it; whether there is such a name is not checked."""
+        return cls(data["name"], {key: value for key, value in data.items() if key != "name"})
+
     def __str__(self) -> str:
         numbers = ", ".join(f"{k}={v}" for k, v in self.params.items())
         return f"{self.name}({numbers})" if numbers else self.name
@@ -241,8 +246,8 @@ class Registry:
         return str(Choice(choice.name, visible))
 
     def from_json(self, data: Mapping[str, Any]) -> Choice:
-        params = {key: value for key, value in data.items() if key != "name"}
-        return self.choose(data["name"], **params)
+        piece = Choice.from_json(data)
+        return self.choose(piece.name, **piece.params)
 
     def make(self, choice: Choice) -> Any:
         """Call the function behind a choice with its numbers."""

@@ -51,9 +51,9 @@ class Run:
     plugins: tuple[Plugin, ...] = ()  # that the pieces come from
 
     def __post_init__(self) -> None:
-        parts = sorted(self.model, key=lambda part: part.name)  # a+b is b+a
+        parts = [models.choose(part.name, **part.params) for part in self.model]
         pieces = {
-            "model": tuple(models.choose(part.name, **part.params) for part in parts),
+            "model": tuple(sorted(parts, key=lambda part: part.name)),  # a+b is b+a
             "data": datasets.choose(self.data.name, **self.data.params),
             "network": networks.choose(self.network.name, **self.network.params),
             "likelihood": likelihoods.choose(self.likelihood.name, **self.likelihood.params),
@@ -132,10 +132,8 @@ class Run:
         made_with = tuple(Plugin.from_json(plugin) for plugin in data.get("plugins", ()))
         require_plugins(made_with)
         choices = {
-            "model": tuple(models.from_json(part) for part in data["model"]),
-            "data": datasets.from_json(data["data"]),
-            "network": networks.from_json(data["network"]),
-            "likelihood": likelihoods.from_json(data["likelihood"]),
+            "model": tuple(map(Choice.from_json, data["model"])),
+            **{kind: Choice.from_json(data[kind]) for kind in ("data", "network", "likelihood")},
         }
         training = Training(**{key: data[key] for key in OPTIONS if key in data})
         rest = {key: value for key, value in data.items() if key not in OPTIONS}
