@@ -55,6 +55,15 @@ def test_the_road_from_data_to_report(untwine_command, runs):
     assert code == 0 and "finished" in out and "mig" in out
 
 
+@pytest.mark.parametrize(("own", "used"), [(None, main.SPIN_COUNT), ("7", "7")])
+def test_waiting_threads_spin_as_long_as_the_user_says(untwine_command, monkeypatch, own, used):
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    if own is None:
+        monkeypatch.delenv("GOMP_SPINCOUNT")
+    assert untwine_command("--version")[0] == 0
+    assert os.environ["GOMP_SPINCOUNT"] == used
+
+
 def test_a_directory_whose_name_is_not_utf_8_is_printed(tmp_path, monkeypatch, capfdbinary):
     out = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xe9")
     monkeypatch.setattr(sys, "argv", ["untwine", *TRAIN.split(), "--out", out])

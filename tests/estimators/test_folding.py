@@ -1,9 +1,11 @@
 """A script with batch norms and its faster list of operations agree."""
 
+import pytest
 import torch
 from torch import nn
 
 from untwine.estimators.folding import FoldedNetwork, in_threads
+from untwine.estimators.frechet import frechet_distance
 from untwine.tools.compute import limit_threads
 
 
@@ -24,7 +26,7 @@ class Small(nn.Module):
         return nn.functional.avg_pool2d(x, 15).reshape(-1, 8)
 
 
-def test_the_folded_network_computes_the_same():
+def small_script():
     torch.manual_seed(0)
     network = Small()
     network(torch.rand(32, 3, 31, 31) * 3)  # statistics that are not those of the start
@@ -32,7 +34,11 @@ def test_the_folded_network_computes_the_same():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.weight, 0.5, 2.0)
             nn.init.normal_(module.bias)
-    script = torch.jit.script(network.eval())
+    return torch.jit.script(network.eval())
+
+
+def test_the_folded_network_computes_the_same():
+    script = small_script()
     images = torch.rand(5, 3, 31, 31)
     with torch.inference_mode(), limit_threads(2):
         expected = script(images)
@@ -41,3 +47,14 @@ def test_the_folded_network_computes_the_same():
         assert torch.allclose(in_threads(folded, images), expected, rtol=1e-5, atol=1e-6)
         assert in_threads(folded, images[:1]).shape == (1, 8)
         assert torch.get_num_threads() == 2
+
+
+def test_distances_between_its_features_are_the_same():
+    script = small_script()
+    first, second = torch.rand(60, 3, 31, 31), torch.rand(60, 3, 31, 31) ** 2
+    with torch.inference_mode():
+        distances = [
+            frechet_distance(*(network(images).numpy() for images in (first, second)))
+            for network in (script, FoldedNetwork(script))
+        ]
+    assert distances[0] > 0 and distances[1] == pytest.approx(distances[0], rel=1e-5)

@@ -18,6 +18,7 @@ from untwine.metrics.fpm import detector_quality, feature_presence, share_thresh
 from untwine.registry import metrics
 from untwine.scoring.representation import Representation
 from untwine.scoring.scores import compute
+from untwine.tools.progress import redirect_progress
 
 
 def needs(weights):
@@ -496,6 +497,29 @@ def test_the_inception_network_gives_the_known_features():
     assert found.shape == (1, 2048)
     assert found.mean() == pytest.approx(0.132452, abs=1e-4)
     assert found[0, :3] == pytest.approx([0.335105, 0.026206, 0.201167], abs=1e-3)
+
+
+@needs(pretrained.INCEPTION_WEIGHTS)
+def test_folding_the_inception_network_does_not_change_fid(pictures):
+    weights = pretrained.read_weights(pretrained.INCEPTION_WEIGHTS)
+    stored = torch.jit.load(weights, map_location="cpu").eval()
+    first, second = (pictures[0][start : start + 8] for start in (0, 20))
+    with torch.inference_mode():
+        plain = [
+            stored(pretrained.inception_inputs(torch.tensor(images))).numpy()
+            for images in (first, second)
+        ]
+    assert fid(first, second) == pytest.approx(frechet_distance(*plain), rel=1e-5)
+
+
+def test_the_progress_of_the_inception_network_is_shown(monkeypatch):
+    monkeypatch.setattr(pretrained, "_inception", lambda: lambda x: x.mean((2, 3)))
+    monkeypatch.setattr(pretrained, "INCEPTION_BATCH", 2)
+    calls = []
+    with redirect_progress(lambda *call: calls.append(call)):
+        features = pretrained.inception_features(np.zeros((5, 1, 8, 8), np.float32))
+    assert features.shape == (5, 3)
+    assert calls == [("inception", done, 5, "") for done in (2, 4, 5)]
 
 
 @needs(pretrained.INCEPTION_WEIGHTS)

@@ -18,8 +18,10 @@ from untwine.runs.describe import describe_runs, read_specs
 from untwine.runs.directory import is_finished, read_scores, score_values
 from untwine.runs.finding import find_run
 from untwine.runs.states import latest_state, list_states, save_state
+from untwine.runs.training import prepare_or_resume
 from untwine.scoring import scores
 from untwine.scoring.evaluation import evaluate_run
+from untwine.tools.compute import limit_threads
 from untwine.tools.process import is_running
 from untwine.tools.sealed import read_json, write_json
 
@@ -197,6 +199,20 @@ def test_a_run_goes_on_with_the_threads_it_was_started_with(tmp_path):
     path = untwine.run(spec(), tmp_path, **{**OPTIONS, "threads": 2})
     assert json.loads((path / "run.json").read_text())["how"]["threads"] == 1
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(("network", "expected"), [("mlp(width=64)", 1), ("conv", 2)])
+def test_a_run_says_with_how_many_threads_it_is_computed(tmp_path, network, expected, capsys):
+    """They follow from the network, and a resumed run keeps them where there are other cores."""
+    plan = untwine.plan("vae", "sprites", size=16, network=network)
+    model = untwine.build("vae", untwine.dataset("sprites", size=16), network=network)
+    (tmp_path / "run").mkdir()
+    for cores in (2, 3):
+        with limit_threads(cores):
+            how = prepare_or_resume(tmp_path / "run", plan, model, "cpu", None, "no")
+        assert how["threads"] == expected
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["how"] == how
+    assert capsys.readouterr().err == ""
 
 
 def test_a_diverged_run_keeps_its_last_good_state(tmp_path):
