@@ -199,7 +199,8 @@ class Registry:
             )
         entry = self[match["name"]]
         variant = self.variant(entry, match["variant"])
-        return entry, {**variant, **_parse_arguments(entry, match["given"] or "")}
+        own = schema.parse_arguments(entry.name, entry.parameters, match["given"] or "")
+        return entry, {**variant, **own}
 
     def variant(self, entry: Entry, name: str | None) -> Mapping[str, Value]:
         """The numbers that a variant of an entry sets."""
@@ -252,52 +253,6 @@ class Registry:
     def make(self, choice: Choice) -> Any:
         """Call the function behind a choice with its numbers."""
         return self[choice.name].function(**choice.params)
-
-
-def _parse_arguments(entry: Entry, text: str) -> dict[str, Value]:
-    """`size=32, of=mix(a=x, b=y)` as checked values; commas inside parentheses do not part."""
-    params: dict[str, Value] = {}
-    for part in _split_arguments(text):
-        key, equals, value = part.partition("=")
-        key = key.strip().replace("-", "_")
-        if not equals:
-            raise ParameterError(f"{entry.name}: write PARAMETER=VALUE, not {part.strip()!r}")
-        if key not in entry.parameters:
-            parameters = entry.parameters
-            raise UnknownNameError(
-                schema.unknown_name(f"parameter of {entry.name}", key, parameters)
-            )
-        if key in params:
-            raise ParameterError(f"{entry.name}.{key} is set twice; set it once")
-        try:
-            params[key] = entry.parameters[key].parse(value.strip())
-        except ParameterError as error:
-            raise ParameterError(f"{entry.name}.{error}") from None
-    return params
-
-
-def _split_arguments(text: str) -> list[str]:
-    """Split at commas that are not inside brackets, where a part has an equals sign.
-
-    A part without one belongs to the part before it: `widths=64,32, rate=2` has two parts.
-    """
-    parts: list[str] = []
-    depth, current = 0, ""
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and depth == 0:
-            parts.append(current)
-            current = ""
-        else:
-            current += letter
-    parts.append(current)
-    joined: list[str] = []
-    for part in parts:
-        if joined and "=" not in part:
-            joined[-1] += "," + part
-        elif part.strip():
-            joined.append(part)
-    return joined
 
 
 def _check_keywords(name: str, function: Function) -> Function:

@@ -211,8 +211,7 @@ def fill_defaults(
 ) -> dict[str, Value]:
     """Values of all parameters: those in `params` checked, the others at their defaults."""
     for name in params:
-        if name not in parameters:
-            raise UnknownNameError(unknown_name(f"parameter of {owner}", name, parameters))
+        _require_parameter(owner, parameters, name)
     try:
         return {
             name: p.check(params[name]) if name in params else p.default
@@ -220,6 +219,53 @@ def fill_defaults(
         }
     except ParameterError as error:
         raise ParameterError(f"{owner}.{error}") from None
+
+
+def parse_arguments(owner: str, parameters: Mapping[str, Parameter], text: str) -> dict[str, Value]:
+    """`size=32, of=mix(a=x, b=y)` as checked values; commas inside parentheses do not part."""
+    params: dict[str, Value] = {}
+    for part in _split_arguments(text):
+        key, equals, value = part.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals:
+            raise ParameterError(f"{owner}: write PARAMETER=VALUE, not {part.strip()!r}")
+        _require_parameter(owner, parameters, key)
+        if key in params:
+            raise ParameterError(f"{owner}.{key} is set twice; set it once")
+        try:
+            params[key] = parameters[key].parse(value.strip())
+        except ParameterError as error:
+            raise ParameterError(f"{owner}.{error}") from None
+    return params
+
+
+def _require_parameter(owner: str, parameters: Mapping[str, Parameter], name: str) -> None:
+    if name not in parameters:
+        raise UnknownNameError(unknown_name(f"parameter of {owner}", name, parameters))
+
+
+def _split_arguments(text: str) -> list[str]:
+    """Split at commas that are not inside brackets, where a part has an equals sign.
+
+    A part without one belongs to the part before it: `widths=64,32, rate=2` has two parts.
+    """
+    parts: list[str] = []
+    depth, current = 0, ""
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += letter
+    parts.append(current)
+    joined: list[str] = []
+    for part in parts:
+        if joined and "=" not in part:
+            joined[-1] += "," + part
+        elif part.strip():
+            joined.append(part)
+    return joined
 
 
 def unknown_name(kind: str, name: str, choices: Iterable[str]) -> str:
