@@ -26,7 +26,8 @@ from harness import Result, seconds, section, show, table
 
 from untwine.report.study import write_study_report
 from untwine.spec import plan
-from untwine.study.file import Study, expand, parse
+from untwine.study.document import parse
+from untwine.study.file import Study, expand
 from untwine.study.folder import make_folder, open_folder, runs_by_state
 from untwine.study.job import Job, finish_job, is_complete
 from untwine.study.local import launch

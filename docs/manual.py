@@ -291,7 +291,7 @@ def entry_table(title: str, entries: Mapping[str, str], known: Any) -> str:
 def study_file_page() -> str:
     """The grammar of a study file."""
     from untwine.specification import NUMBER_BOUNDS, OPTIONS
-    from untwine.study.file import ENTRIES, TRAINING
+    from untwine.study.document import ENTRIES, TRAINING
 
     explained = option_help()
     options = {name: explained[name][:1].lower() + explained[name][1:] for name in OPTIONS}

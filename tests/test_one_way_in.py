@@ -21,7 +21,7 @@ OUTSIDE = {  # readers of other files: what they read
     "datasets/": "data files of the user",
     "scoring/rows.py": "codes that the user names",
     "scoring/references.py": "the package's own source, for its digest",
-    "study/file.py": "study files that the user names",
+    "study/document.py": "study files that the user names",
     "study/published.py": "tables that the user names",
     "reproduce/trial.py": "tables of results that outlive their runs",
     "reproduce/items.py": "the package's own items",

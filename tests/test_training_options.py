@@ -23,7 +23,7 @@ from untwine.registry import datasets
 from untwine.runs.describe import train_command
 from untwine.runs.directory import read_scores
 from untwine.spec import Run, split_data
-from untwine.study.file import TRAINING
+from untwine.study.document import TRAINING
 
 QUICK = {"steps": 40, "batch": 16, "lr": 1e-3, "quiet": True}
 

@@ -9,7 +9,8 @@ from untwine.errors import IncompatibleError, ParameterError
 from untwine.records import Batch
 from untwine.registry import likelihoods, models
 from untwine.spec import Run, plan
-from untwine.study.file import expand, parse
+from untwine.study.document import parse
+from untwine.study.file import expand
 from untwine.tools.compute import seeded
 
 OWN = 16 * 16  # pixels of the small sprites

@@ -11,7 +11,7 @@ from untwine.reproduce.claims import VERDICTS
 from untwine.reproduce.evidence import AND, Description
 from untwine.reproduce.items import all_items, items_of, paper_names, prepare, read_paper
 from untwine.reproduce.page import write_index, write_page
-from untwine.study.file import StudyFileErrors, at_scale
+from untwine.study.document import StudyFileErrors, at_scale
 from untwine.study.job import finish_job
 
 ITEMS = {item.address: item for item in all_items()}

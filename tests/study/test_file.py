@@ -5,7 +5,8 @@ import textwrap
 import pytest
 
 from untwine.errors import ParameterError, UnknownNameError
-from untwine.study.file import StudyFileErrors, expand, parse, read_study, shipped_studies
+from untwine.study.document import StudyFileErrors, parse, shipped_studies
+from untwine.study.file import expand, read_study
 
 BASE = """
 study: small

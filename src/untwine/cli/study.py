@@ -28,7 +28,7 @@ Name = Annotated[str, typer.Argument(metavar="STUDY", help="A study's directory 
 @app.command("list")
 def list_studies(out: Studies = Path("studies")) -> None:
     """List the studies that come with the package and those in --out."""
-    from untwine.study.file import read_document, shipped_studies
+    from untwine.study.document import read_document, shipped_studies
     from untwine.study.folder import list_folders, open_folder, runs_by_state
 
     rows: list[list[str]] = []

@@ -17,15 +17,8 @@ from typing import Any
 from untwine.data.opening import load_dataset, resolve_dataset
 from untwine.errors import DamagedFile, DataError, ParameterError, UnknownNameError
 from untwine.schema import unknown_name
-from untwine.study.file import (
-    Document,
-    Study,
-    StudyFileErrors,
-    at_scale,
-    expand,
-    parse,
-    read_document,
-)
+from untwine.study.document import Document, StudyFileErrors, at_scale, parse, read_document
+from untwine.study.file import Study, expand
 from untwine.study.folder import StudyFolder, make_folder
 from untwine.tools.sealed import check_shape
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from untwine import registry
-from untwine.data.incoming.bounds import read_text, refuse_unreadable
-from untwine.data.incoming.documents import MAX_CHARACTERS, KeyPath, LineError, read_yaml
 from untwine.data.opening import load_dataset, resolve_dataset
 from untwine.errors import (
     DataError,
@@ -23,9 +20,20 @@ from untwine.errors import (
     UntwineError,
 )
 from untwine.registry import load_plugin, metrics
-from untwine.schema import format_value, unknown_name
+from untwine.schema import format_value
 from untwine.spec import build_model, plan, split_data
-from untwine.specification import NUMBER_BOUNDS, OPTIONS, Run
+from untwine.specification import NUMBER_BOUNDS, Run
+from untwine.study.document import (
+    PIECES,
+    Document,
+    Mistakes,
+    StudyFileErrors,
+    as_list,
+    at_scale,
+    find_bad_scales,
+    read_document,
+    shape_document,
+)
 from untwine.tools.files import expand_user
 from untwine.tools.notebook import card_html
 
@@ -33,17 +41,9 @@ if TYPE_CHECKING:
     from untwine.data.dataset import Dataset
     from untwine.vae import VAE
 
-ENTRIES = (
-    *("study", "about", "plugins", "models", "data", "seeds", "training", "metrics", "examples"),
-    "scales",
-)
-PIECES = ("network", "likelihood")
-TRAINING = ("latent", "batch", "steps", "epochs", "lr", *PIECES, *OPTIONS)
 MAX_SEEDS = 100_000
 MAX_RUNS = 1_000_000
-PLAIN = re.compile(r"\w[\w .+-]*")  # a name that is safe as a directory's
 STAND_IN = "sprites(size=16)"  # on which models are checked where no dataset can be opened
-Mistake = list[tuple[int, str]]  # lines, and what is wrong there
 
 
 @dataclass(frozen=True)
@@ -77,38 +77,6 @@ class Study:
         return list({replace(r, seed=0).hash: r for r in reversed(self.runs)}.values())[::-1]
 
 
-class StudyFileErrors(ParameterError):
-    """Everything that is wrong with a study file, with line numbers."""
-
-    def __init__(self, file: str, mistakes: Sequence[tuple[int, str]]) -> None:
-        lines = sorted(dict.fromkeys(mistakes))
-        count = "a mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
-        listing = "\n".join(f"  line {line}: {sentence}" for line, sentence in lines)
-        super().__init__(f"{file} has {count}:\n{listing}")
-
-
-@dataclass(frozen=True)
-class Document:
-    """The content of a YAML file, and the line on which each part of it begins."""
-
-    name: str
-    content: dict[str, Any]
-    lines: Mapping[KeyPath, int]
-    folder: Path = Path()  # from which it names plug-ins
-
-    def line(self, *place: str | int) -> int:
-        """The line of the nearest part that has one."""
-        while place and place not in self.lines:
-            place = place[:-1]
-        return self.lines.get(place, 1)
-
-
-def shipped_studies() -> list[str]:
-    """The names of the studies that come with the package."""
-    folder = resources.files("untwine.study").joinpath("studies")
-    return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir())
-
-
 def read_study(source: str | Path, scale: str = "") -> Study:
     """The study in a file, or one that comes with the package, with every run checked.
 
@@ -119,61 +87,17 @@ def read_study(source: str | Path, scale: str = "") -> Study:
     return expand(read_document(source), scale)
 
 
-def read_document(source: str | Path) -> Document:
-    path = Path(source)
-    if not path.is_file():
-        if str(source) not in shipped_studies():
-            kind = "study or study file"
-            raise UnknownNameError(unknown_name(kind, str(source), shipped_studies()))
-        packed = resources.files("untwine.study").joinpath("studies", f"{source}.yaml")
-        return parse(packed.read_text("utf-8"), f"{source}.yaml")
-    with refuse_unreadable(f"{path.name} is not a text file in UTF-8"):
-        text = read_text(path, MAX_CHARACTERS)
-    return replace(parse(text, path.name), folder=path.parent)
-
-
-def parse(text: str, name: str = "study.yaml") -> Document:
-    """The content of a study file with line numbers."""
-    try:
-        document = read_yaml(text)
-    except LineError as error:
-        raise StudyFileErrors(name, [(error.line, error.sentence)]) from None
-    if document.twice:
-        raise StudyFileErrors(name, document.twice)
-    if not isinstance(document.content, dict):
-        raise ParameterError(f"{name} must hold entries such as `models:` and `data:`")
-    return Document(name, document.content, document.lines)
-
-
-def at_scale(document: Document, scale: str) -> Document:
-    """The document with what one of its scales sets; dictionaries of numbers are merged."""
-    scales = document.content.get("scales") or {}
-    base = {key: value for key, value in document.content.items() if key != "scales"}
-    if not scale:
-        return replace(document, content=base)
-    if scale not in scales:
-        raise UnknownNameError(unknown_name(f"scale of {document.name}", scale, scales))
-    lines = dict(document.lines)
-    for key, value in scales[scale].items():
-        inside = ("scales", scale, key)
-        moved = {p[2:]: line for p, line in document.lines.items() if p[: len(inside)] == inside}
-        lines.update(moved)
-        merged = key == "training" and isinstance(value, dict) and isinstance(base.get(key), dict)
-        base[key] = {**base[key], **value} if merged else value
-    return replace(document, content=base, lines=lines)
-
-
 def expand(document: Document, scale: str = "") -> Study:
     """The study of a document; all its mistakes are told at once."""
-    wrong = list(_bad_scales(document))
+    wrong = list(find_bad_scales(document))
     if wrong and scale:
         raise StudyFileErrors(document.name, wrong)
-    document = _shaped(at_scale(document, scale), wrong)
+    document = shape_document(at_scale(document, scale), wrong)
     content = document.content
-    plugins = [str(path) for path in _list(content.get("plugins") or [])]
+    plugins = [str(path) for path in as_list(content.get("plugins") or [])]
     _accepted(document, "plugins", plugins, lambda path: _load_plugin(document, path), wrong)
     names = _metrics(document, wrong)
-    datasets = [str(name) for name in _list(content.get("data") or [])]
+    datasets = [str(name) for name in as_list(content.get("data") or [])]
     good = _accepted(document, "data", datasets, _openable, wrong)
     runs = list(_runs(document, good, _seeds(document, wrong), names, wrong))
     examples = content.get("examples", 10_000)
@@ -189,102 +113,13 @@ def expand(document: Document, scale: str = "") -> Study:
     return Study(title, unique, tuple(names), examples, str(content.get("about") or "").strip())
 
 
-def _bad_scales(document: Document) -> Iterator[tuple[int, str]]:
-    scales = document.content.get("scales") or {}
-    if not isinstance(scales, dict):
-        yield document.line("scales"), f"scales must hold `NAME:` with entries, not {scales!r}"
-        return
-    for name, body in scales.items():
-        if not isinstance(body, dict):
-            yield document.line("scales", name), f"the scale {name} must hold entries, not {body!r}"
-        if not PLAIN.fullmatch(name):
-            yield document.line("scales", name), _no_name("a scale", name)
-
-
-def _shaped(document: Document, wrong: Mistake) -> Document:
-    """The document with a dictionary for each model and for its training.
-
-    What is of another shape, unknown or empty is noted as wrong and left out.
-    """
-    content, lines = document.content, dict(document.lines)
-    wrong += _unknown_keys(document, (), content, "entry of a study", ENTRIES)
-    name = content.get("study", "study")
-    if not PLAIN.fullmatch("" if name is None else str(name)):
-        wrong.append((document.line("study"), _no_name("a study", name)))
-    for entry in ("models", "data"):
-        if not content.get(entry):
-            wrong.append((document.line(entry), f"there must be some {entry}"))
-    models = content.get("models") or {}
-    if not isinstance(models, dict):
-        listed = {str(model): i for i, model in enumerate(_list(models))}
-        lines.update({("models", m): document.line("models", i) for m, i in listed.items()})
-        models = dict.fromkeys(listed)
-    bodies = {model: _body(document, model, body, wrong) for model, body in models.items()}
-    training = _training(document, ("training",), content.get("training"), wrong)
-    shaped = {**content, "models": bodies, "training": training}
-    return replace(document, content=shaped, lines=lines)
-
-
-def _body(document: Document, model: str, body: Any, wrong: Mistake) -> dict[str, Any]:
-    """A model's parameters, with `zip` and `training` as dictionaries."""
-    place = ("models", model)
-    params = dict(body) if isinstance(body, dict) else {}
-    zipped = _mapping(document, (*place, "zip"), params.pop("zip", None), wrong)
-    training = _training(document, (*place, "training"), params.pop("training", None), wrong)
-    lists = _mapping(document, place, params if isinstance(body, dict) else body, wrong)
-    plain = {key.replace("_", "-") for key in lists}
-    for key in zipped:
-        if key.replace("_", "-") in plain:
-            sentence = f"{key} is under {model} and under its zip; write it once"
-            wrong.append((document.line(*place, "zip", key), sentence))
-    return {**lists, "zip": zipped, "training": training}
-
-
-def _training(document: Document, place: KeyPath, value: Any, wrong: Mistake) -> dict[str, Any]:
-    """The numbers of training that there are; names where names must be."""
-    numbers = _mapping(document, place, value, wrong)
-    wrong += _unknown_keys(document, place, numbers, "entry of training", TRAINING)
-    for key in PIECES:
-        if not all(isinstance(name, str) for name in _list(numbers.get(key, ""))):
-            sentence = f"{key} must be a name, not {numbers.pop(key)!r}"
-            wrong.append((document.line(*place, key), sentence))
-    return {key: item for key, item in numbers.items() if key in TRAINING}
-
-
-def _mapping(document: Document, place: KeyPath, value: Any, wrong: Mistake) -> dict[str, Any]:
-    """The entries that have a value."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        sentence = f"{place[-1]} must hold `NAME: VALUE`, not {value!r}"
-        wrong.append((document.line(*place), sentence))
-        return {}
-    for key in (key for key, item in value.items() if item in (None, [])):
-        wrong.append((document.line(*place, key), f"{key} has no value; give it one or leave out"))
-    return {key: item for key, item in value.items() if item not in (None, [])}
-
-
-def _no_name(kind: str, name: object) -> str:
-    return f"{kind} must have a plain name of letters, digits and hyphens, not {name!r}"
-
-
-def _unknown_keys(
-    document: Document, place: KeyPath, keys: Iterable[str], kind: str, names: Sequence[str]
-) -> Mistake:
-    return [
-        (document.line(*place, key), unknown_name(kind, key, names))
-        for key in keys
-        if key not in names
-    ]
-
-
-def _metrics(document: Document, wrong: Mistake) -> list[str]:
+def _metrics(document: Document, wrong: Mistakes) -> list[str]:
     """The metrics of a study, each of a name of its own."""
     requested = document.content.get("metrics")
     if not requested and "metrics" in document.content:
         sentence = "there must be some metrics; leave the entry out to score nothing"
         wrong.append((document.line("metrics"), sentence))
-    names = [str(name) for name in _list(requested or [])]
+    names = [str(name) for name in as_list(requested or [])]
     good = _accepted(document, "metrics", names, metrics.read, wrong)
     labels: dict[str, str] = {}
     for name in good:
@@ -297,7 +132,7 @@ def _metrics(document: Document, wrong: Mistake) -> list[str]:
 
 
 def _accepted(
-    document: Document, entry: str, names: list[str], use: Any, wrong: Mistake
+    document: Document, entry: str, names: list[str], use: Any, wrong: Mistakes
 ) -> list[str]:
     """The names that can be used; what is wrong with the others is noted."""
     good: list[str] = []
@@ -317,12 +152,10 @@ def _load_plugin(document: Document, path: str) -> None:
 
 def _openable(data: str) -> None:
     entry, params = resolve_dataset(data)
-    from untwine.registry import datasets
-
-    load_dataset(datasets.choose(entry.name, **params))
+    load_dataset(registry.datasets.choose(entry.name, **params))
 
 
-def _seeds(document: Document, wrong: Mistake) -> list[int]:
+def _seeds(document: Document, wrong: Mistakes) -> list[int]:
     seeds: Any = document.content.get("seeds", 1)
     many = type(seeds) is int and seeds > MAX_SEEDS
     listed: Any = [] if many else list(range(seeds)) if type(seeds) is int else seeds
@@ -348,7 +181,7 @@ def _runs(
     datasets: Sequence[str],
     seeds: Sequence[int],
     names: Sequence[str],
-    wrong: Mistake,
+    wrong: Mistakes,
 ) -> Iterator[Run]:
     """Every run; a setting that cannot be is noted and left out."""
     if _count_runs(document, max(1, len(datasets)) * len(seeds)) > MAX_RUNS:
@@ -384,7 +217,7 @@ def _count_runs(document: Document, each: int) -> int:
         lists = {key: value for key, value in body.items() if key not in ("zip", "training")}
         training = {**common, **body["training"]}
         columns = [*lists.values(), *training.values(), next(iter(body["zip"].values()), 0)]
-        total += each * math.prod(len(_list(column)) for column in columns)
+        total += each * math.prod(len(as_list(column)) for column in columns)
     return total
 
 
@@ -474,19 +307,15 @@ def _grid(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """All combinations of a model's lists; those under `zip` go side by side."""
     lists = {key: value for key, value in body.items() if key not in ("zip", "training")}
     side_by_side = body["zip"]
-    lengths = {len(_list(value)) for value in side_by_side.values()}
+    lengths = {len(as_list(value)) for value in side_by_side.values()}
     if len(lengths) > 1:
         raise ParameterError("the lists under zip must have one length")
-    rows = list(zip(*map(_list, side_by_side.values()), strict=True)) or [()]
+    rows = list(zip(*map(as_list, side_by_side.values()), strict=True)) or [()]
     for product, row in itertools.product(_products(lists), rows):
         yield {**product, **dict(zip(side_by_side, row, strict=True))}
 
 
 def _products(lists: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """All combinations of values, where a list stands for each of its items."""
-    for values in itertools.product(*map(_list, lists.values())):
+    for values in itertools.product(*map(as_list, lists.values())):
         yield dict(zip(lists, values, strict=True))
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from untwine.data.incoming.tables import parse_csv, read_csv
 from untwine.errors import DataError, ParameterError
-from untwine.study.file import PLAIN, Study
+from untwine.study.document import PLAIN
+from untwine.study.file import Study
 from untwine.study.folder import StudyFolder, make_folder, read_imported
 from untwine.study.statistics import DESCRIPTION, Table
 
