@@ -9,8 +9,8 @@ import torch
 from PIL import Image
 
 import untwine
+from untwine.data.cache import cache_directory
 from untwine.data.dataset import Bits, Factors, Pixels, Shuffle
-from untwine.data.files import cache_directory
 from untwine.data.in_memory import store
 from untwine.data.opening import load_dataset
 from untwine.errors import DataError, ParameterError

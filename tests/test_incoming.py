@@ -38,7 +38,7 @@ READERS = re.compile(
 )
 """Functions that decode bytes, by the module that they come from."""
 ALLOWED = {  # outside data/incoming: what is read, and how it is guarded
-    "data/files.py": {"numpy.load"},  # arrays of the cache, after their checksum
+    "data/cache.py": {"numpy.load"},  # arrays of the cache, after their checksum
     "data/tables.py": {"csv.reader", "pandas.read_csv"},  # text that `read_packed` gave
     "estimators/pretrained.py": {
         "torch.load",

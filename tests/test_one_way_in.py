@@ -13,7 +13,8 @@ OPENS = re.compile(
 OUTSIDE = {  # readers of other files: what they read
     "tools/files.py": "the one way in",
     "tools/process.py": "writes the owner of a lock",
-    "data/files.py": "published files, downloads, and arrays of the cache after their checksum",
+    "data/cache.py": "files to know them by content, and arrays of the cache after their checksum",
+    "data/files.py": "published files and downloads",
     "data/incoming/": "bytes from outside",
     "data/tables.py": "tables of the user",
     "data/idx.py": "data files of the user",

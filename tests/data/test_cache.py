@@ -12,8 +12,9 @@ from PIL import Image
 
 import untwine
 from untwine.catalogue.data import check as check_dataset
-from untwine.data import files, opening
-from untwine.data.files import CONTENT_PREFIX, cached_arrays, checksum
+from untwine.data import cache as cache_module
+from untwine.data import opening
+from untwine.data.cache import CONTENT_PREFIX, cached_arrays, checksum
 from untwine.data.pictures import open_tree
 from untwine.errors import DataError
 from untwine.runs.training import resumable, run
@@ -58,7 +59,7 @@ def test_any_change_of_a_decoded_copy_is_noticed_and_mended(cache, name, capsys)
 
 def test_a_whole_copy_is_read_once_and_then_known(cache, monkeypatch):
     read()
-    monkeypatch.setattr(files, "hash_stream", None)
+    monkeypatch.setattr(cache_module, "hash_stream", None)
     assert np.array_equal(read()["images"], ARRAYS["images"])
 
 
@@ -146,7 +147,7 @@ def test_pictures_of_equal_size_are_told_apart(chairs):
 
 def test_files_are_read_once(chairs, monkeypatch):
     first = plan(chairs)
-    monkeypatch.setattr(files, "_file_sum", None)
+    monkeypatch.setattr(cache_module, "_file_sum", None)
     assert plan(chairs) == first
 
 

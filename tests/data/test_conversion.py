@@ -13,8 +13,8 @@ from PIL import Image
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import untwine
+from untwine.data.cache import digest_of, digest_of_content
 from untwine.data.conversion import as_dataset
-from untwine.data.files import digest_of, digest_of_content
 from untwine.data.lazy import Lazy
 from untwine.errors import DataError
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from untwine.data import files
-from untwine.data.files import File, cached_arrays, checksum, digest_of_files, obtain, offline
+from untwine.data.cache import cached_arrays, checksum, digest_of_files, offline
+from untwine.data.files import File, obtain
 from untwine.errors import DataError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
@@ -242,7 +243,8 @@ RACE = """
 import sys, time
 import numpy as np
 from pathlib import Path
-from untwine.data.files import File, cached_arrays, obtain
+from untwine.data.cache import cached_arrays
+from untwine.data.files import File, obtain
 
 def make():
     Path(sys.argv[1]).open("a").write("made\\n")

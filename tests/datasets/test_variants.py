@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 import untwine
-from untwine.data.files import offline
+from untwine.data.cache import offline
 from untwine.datasets._variants import random_crops
 from untwine.errors import DataError, ParameterError
 from untwine.renderers.painting import paint_fjord

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import untwine
-from untwine.data.files import cached_arrays
+from untwine.data.cache import cached_arrays
 from untwine.errors import UntwineError
 from untwine.explore import export, recording
 from untwine.explore.gallery import Gallery

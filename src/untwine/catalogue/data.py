@@ -8,15 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from untwine.data.cache import cache_directory, offline, read_arrays
 from untwine.data.dataset import Dataset, Factors
-from untwine.data.files import (
-    File,
-    cache_directory,
-    is_published,
-    obtain,
-    offline,
-    read_arrays,
-)
+from untwine.data.files import File, is_published, obtain
 from untwine.data.opening import load_dataset, resolve_dataset
 from untwine.errors import DataError, RunError, UntwineError
 from untwine.registry import Choice, Entry, datasets

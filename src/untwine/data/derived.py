@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from untwine import schema
+from untwine.data.cache import check_digest, matching_digest
 from untwine.data.dataset import Dataset, DivisibleOrdering, Factors, Source
-from untwine.data.files import check_digest, matching_digest
 from untwine.errors import DataError, ParameterError, UnknownNameError
 from untwine.tools.compute import derive_seed
 

@@ -12,15 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from untwine.data.cache import cached_arrays, checksum, digest_of, is_gzip
 from untwine.data.dataset import Dataset, Factors, Pixels
-from untwine.data.files import (
-    File,
-    cached_arrays,
-    checksum,
-    digest_of,
-    is_gzip,
-    open_files,
-)
+from untwine.data.files import File, open_files
 from untwine.data.incoming.bounds import read_packed
 from untwine.errors import DataError
 

@@ -16,18 +16,17 @@ import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from untwine.data.dataset import Factors, Pixels
-from untwine.data.files import (
-    File,
+from untwine.data.cache import (
     cached_files,
     check_digest,
     digest_of,
     digest_of_files,
     digest_of_folder,
     file_state,
-    locate_files,
     matching_digest,
 )
+from untwine.data.dataset import Factors, Pixels
+from untwine.data.files import File, locate_files
 from untwine.data.incoming.archives import open_files
 from untwine.data.incoming.bounds import refuse_unreadable
 from untwine.data.incoming.pictures import convert_picture, decode_picture, read_picture_file

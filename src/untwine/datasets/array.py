@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from untwine.data.arrays import factor_table
+from untwine.data.cache import check_digest, digest_of_content
 from untwine.data.conversion import as_dataset
 from untwine.data.dataset import Dataset
-from untwine.data.files import check_digest, digest_of_content, existing_path
+from untwine.data.files import existing_path
 from untwine.data.incoming.arrays import open_arrays
 from untwine.errors import DataError
 from untwine.registry import dataset

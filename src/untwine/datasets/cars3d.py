@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from untwine.data.cache import cached_arrays
 from untwine.data.dataset import Dataset, Factors, Pixels
-from untwine.data.files import File, cached_arrays, open_files
+from untwine.data.files import File, open_files
 from untwine.data.incoming.archives import stream_tar
 from untwine.data.incoming.tables import read_matlab
 from untwine.data.pictures import shrink

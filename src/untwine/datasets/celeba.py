@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from untwine.data.dataset import PRESENCE, Dataset, Factors
-from untwine.data.files import (
+from untwine.data.cache import (
     CONTENT_PREFIX,
-    File,
     cache_directory,
     cached_arrays,
     check_digest,
     digest_of,
     digest_of_files,
-    existing_path,
     matching_digest,
-    obtain,
 )
+from untwine.data.dataset import PRESENCE, Dataset, Factors
+from untwine.data.files import File, existing_path, obtain
 from untwine.data.incoming.arrays import open_arrays
 from untwine.data.incoming.bounds import read_text, refuse_unreadable
 from untwine.data.pictures import Box, Convert, decode_pictures, open_tree, resize, select_images

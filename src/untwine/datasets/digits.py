@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from untwine.data.cache import cached_arrays
 from untwine.data.dataset import Dataset, Factors, Pixels
-from untwine.data.files import cached_arrays
 from untwine.registry import dataset
 from untwine.schema import Range
 

@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from untwine.data.arrays import factor_table
+from untwine.data.cache import cached_arrays, digest_of_content
 from untwine.data.dataset import Bits, Dataset, Factors
-from untwine.data.files import File, cached_arrays, digest_of_content, open_files
+from untwine.data.files import File, open_files
 from untwine.data.incoming.arrays import Arrays, open_arrays
 from untwine.datasets.sprites import FACTORS
 from untwine.errors import DataError

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from untwine.data.cache import cached_arrays, digest_of
 from untwine.data.dataset import PRESENCE, Dataset, Factors, Pixels
-from untwine.data.files import cached_arrays, digest_of
 from untwine.errors import ParameterError
 from untwine.registry import dataset
 from untwine.renderers.faces import Face, paint

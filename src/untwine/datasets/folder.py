@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from untwine.data.arrays import factor_table
+from untwine.data.cache import check_digest, digest_of_paths
 from untwine.data.dataset import Dataset, Factors, Pixels
-from untwine.data.files import check_digest, digest_of_paths, existing_path
+from untwine.data.files import existing_path
 from untwine.data.incoming.pictures import (
     convert_picture,
     decode_picture,

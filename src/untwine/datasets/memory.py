@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from untwine.data.cache import check_digest
 from untwine.data.dataset import Dataset
-from untwine.data.files import check_digest, existing_path
+from untwine.data.files import existing_path
 from untwine.data.in_memory import held_data, identify, read_stored
 from untwine.errors import DataError
 from untwine.registry import dataset

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from untwine.data.cache import check_digest, digest_of
 from untwine.data.dataset import BatchOrder, Dataset, Factors
 from untwine.data.derived import Joined, Levels, levels, open_dataset
-from untwine.data.files import check_digest, digest_of
 from untwine.errors import DataError
 from untwine.registry import dataset
 from untwine.schema import OpenShare

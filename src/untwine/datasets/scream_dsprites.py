@@ -10,14 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from untwine.data.cache import cache_directory, check_digest, digest_of, digest_of_files
 from untwine.data.dataset import Dataset
-from untwine.data.files import (
-    cache_directory,
-    check_digest,
-    digest_of,
-    digest_of_files,
-    existing_path,
-)
+from untwine.data.files import existing_path
 from untwine.datasets._variants import InColour, base_sprites, random_crops, read_painting
 from untwine.datasets.sprites import FACTORS
 from untwine.registry import dataset

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from untwine.data.cache import cached_arrays
 from untwine.data.dataset import Dataset, Factors, Pixels
-from untwine.data.files import File, cached_arrays, open_files
+from untwine.data.files import File, open_files
 from untwine.data.incoming.tables import hdf5_array, open_hdf5, read_rows
 from untwine.data.pictures import grid_or_table, stream_pictures
 from untwine.errors import DataError

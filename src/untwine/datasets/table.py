@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from untwine.data.cache import check_digest, digest_of_content
 from untwine.data.dataset import Dataset
-from untwine.data.files import check_digest, digest_of_content, existing_path
+from untwine.data.files import existing_path
 from untwine.data.tables import read_table, table_dataset
 from untwine.errors import DataError
 from untwine.registry import dataset

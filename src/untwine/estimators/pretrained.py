@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from untwine.data.files import cached_arrays
+from untwine.data.cache import cached_arrays
 from untwine.errors import DataError
 from untwine.estimators.classifier import ClassifierSpec, ImageArray, array_digest, remember
 from untwine.estimators.folding import FoldedNetwork, in_threads

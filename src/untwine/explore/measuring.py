@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from untwine.data.files import cache_directory, cached_arrays, read_arrays
+from untwine.data.cache import cache_directory, cached_arrays, read_arrays
 from untwine.errors import DataError, RunError, UntwineError
 from untwine.explore.model import TORCH_LOCK, Index, SharedModel
 from untwine.latents import LatentStatistics

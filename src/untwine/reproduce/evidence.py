@@ -202,7 +202,7 @@ class Evidence:
 
 def published_runs(paper: Paper) -> Table | None:
     """Return the published runs that a paper's file names, if the data directory has them."""
-    from untwine.data.files import cache_directory
+    from untwine.data.cache import cache_directory
     from untwine.study.published import read_published
 
     folder = paper["published"].get("folder", "") if paper["published"] else ""

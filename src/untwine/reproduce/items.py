@@ -268,7 +268,7 @@ def opens_offline(data: str) -> bool:
 
 def _require_files(data: str) -> None:
     """Raise the dataset's own error if its files are missing."""
-    from untwine.data.files import offline
+    from untwine.data.cache import offline
     from untwine.registry import datasets
 
     entry, params = resolve_dataset(data)

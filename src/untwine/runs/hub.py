@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from untwine.data.files import cache_directory
+from untwine.data.cache import cache_directory
 from untwine.errors import ParameterError, RunError, UntwineError
 from untwine.runs.cards import load_model
 from untwine.spec import MAX_MODEL_BYTES

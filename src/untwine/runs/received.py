@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from untwine.data.cache import offline
 from untwine.data.dataset import Dataset
-from untwine.data.files import offline
 from untwine.data.opening import FILE_PARAMETERS, load_dataset, open_like, resolve_dataset
 from untwine.errors import ParameterError, RunError, UntwineError
 from untwine.registry import Choice, datasets

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 import untwine
-from untwine.data.files import CONTENT_PREFIX
+from untwine.data.cache import CONTENT_PREFIX
 from untwine.data.in_memory import store as store_examples
 from untwine.data.opening import load_dataset
 from untwine.errors import ParameterError, RunError

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from untwine import __version__
-from untwine.data.files import cache_directory
+from untwine.data.cache import cache_directory
 from untwine.errors import UntwineError
 from untwine.registry import Choice
 from untwine.registry import metrics as metric_registry

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from untwine.data.files import CHECKSUM, INDEX, MAX_INDEX_BYTES, read_arrays
+from untwine.data.cache import CHECKSUM, INDEX, MAX_INDEX_BYTES, read_arrays
 from untwine.errors import DataError, RunError, UntwineError
 from untwine.runs.cards import load_model
 from untwine.runs.directory import (
