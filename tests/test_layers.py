@@ -1,6 +1,7 @@
 """Imports go downwards: the floor plan of the package, checked on every import in the source."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -122,3 +123,11 @@ def test_modules_do_not_import_each_other_in_circles():
 
     for module in sorted(graph):
         visit(module, ())
+
+
+def test_the_guide_shows_every_module_and_the_order_of_imports():
+    guide = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text("utf-8")
+    rule = re.search(r"Imports go downwards only:\n+```\n(.*?)```", guide, re.S)
+    assert rule and " ".join(rule[1].split()) == " < ".join(LAYERS)
+    tree = re.search(r"src/untwine/\n(.*?)```", guide, re.S)
+    assert tree and set(re.findall(r"^  (\w+)", tree[1], re.M)) - ABOVE_ALL == set(LEVEL)
