@@ -181,6 +181,27 @@ def test_legends_have_room_and_ticks_do_not_overlap():
     assert all(left[1] < right[0] for left, right in pairwise(boxes))
 
 
+def test_values_are_joined_and_listed_in_their_order():
+    import pandas as pd
+
+    values = ["1.0", "16.0", "4.0"] * 2
+    table = pd.DataFrame(
+        {
+            "model": "beta-vae",
+            "setting": [f"beta-vae beta={value}" for value in values],
+            "value": values,
+            "data": "sprites(size=16)",
+            "seed": np.repeat([0, 1], 3),
+            "mig": [0.1, 0.3, 0.2] * 2,
+        }
+    )
+    (axis,) = untwine.plot.by_value(table, "mig").axes
+    assert [*axis.lines[0].get_xdata()] == [1, 4, 16]
+    (axis,) = untwine.plot.by_seed(table, ["mig"]).axes
+    labels = [label.get_text() for label in axis.get_yticklabels()]
+    assert labels == ["β-VAE beta=1.0", "β-VAE beta=4.0", "β-VAE beta=16.0"]
+
+
 def test_figures_of_one_style_do_not_change_the_style_of_others(trained):
     from matplotlib import rcParams
 

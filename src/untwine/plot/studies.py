@@ -154,8 +154,16 @@ def _heat(axis: Axes, grid: Table, form: str, colours: str, reach: float | None 
 
 
 @styled
-def by_value(study: Results, score: str, published: Table | None = None) -> Figure | None:
-    """One score against the parameter that each model varies: mean and standard deviation."""
+def by_value(
+    study: Results,
+    score: str,
+    published: Table | None = None,
+    behind: str = "published, all values",
+) -> Figure | None:
+    """One score against the parameter that each model varies: mean and standard deviation.
+
+    Published runs are drawn in grey and named `behind`.
+    """
     table, _ = _read(study, [score])
     models = [m for m, g in table.groupby("model", sort=False) if g["setting"].nunique() > 1]
     if not models:
@@ -170,7 +178,7 @@ def by_value(study: Results, score: str, published: Table | None = None) -> Figu
                 published[published["model"] == model],
                 score,
                 PUBLISHED_COLOUR,
-                f"published, all values, {count_runs(published)}",
+                f"{behind}, {count_runs(published)}",
                 {},
             )
         for data, group in ours.groupby("data", sort=False):
@@ -206,9 +214,11 @@ def curve(
     )
     if not len(means):
         return
-    numbers = means["value"].map(statistics.number)
+    means = means.assign(number=means["value"].map(statistics.number))
+    if not positions:  # the line joins neighbours, in whatever order the runs were planned
+        means = means.sort_values("number", kind="stable")
     axis.errorbar(
-        [positions[str(name)] for name in means.index] if positions else numbers,
+        [positions[str(name)] for name in means.index] if positions else means["number"],
         means["mean"],
         means["std"].fillna(0),
         marker="o",
@@ -224,7 +234,7 @@ def curve(
 def by_seed(study: Results, scores: Sequence[str] | None = None) -> Figure:
     """Every run of every setting, which shows the spread between seeds."""
     table, scores = _read(study, scores)
-    settings = list(dict.fromkeys(table["setting"]))
+    settings = list(dict.fromkeys(map(str, statistics.in_order(table)["setting"])))
     height = max(1.6, 0.22 * len(settings) + 0.9)
     figure, axes = panels(len(scores), width=3.6, height=height)
     for panel, (axis, score) in enumerate(zip(axes, scores, strict=True)):

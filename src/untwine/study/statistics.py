@@ -198,6 +198,12 @@ def slope(table: Table, score: str) -> float:
     return float(rank_correlation(numbers, ["value", score]).iloc[0, 1])
 
 
+def in_order(table: Table) -> Table:
+    """The rows by model, as models come, and by rising value of its parameter."""
+    models = list(dict.fromkeys(table["model"]))
+    return table.iloc[np.lexsort((table["value"].map(number), table["model"].map(models.index)))]
+
+
 def parameter_name(group: Table) -> str:
     """The name of the first number in which the settings of a model differ."""
     return str(group["setting"].iloc[0]).partition(" ")[2].partition("=")[0]
