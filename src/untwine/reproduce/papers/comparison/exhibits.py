@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from untwine.plot import studies as figures
@@ -13,6 +14,7 @@ from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread
 from untwine.reproduce.registry import exhibit
 from untwine.study import statistics
 from untwine.study.statistics import Table
+from untwine.study.titles import join_names, model_title, score_title
 from untwine.tools.figures import panels
 from untwine.tools.pages import Section, file_name
 
@@ -25,15 +27,40 @@ PUBLISHED_NAMES = {"sprites": "dsprites"}  # our dataset: theirs
 @exhibit
 def by_model(evidence: Evidence, *, study: str, scores: Sequence[str] = ()) -> Iterator[Section]:
     """Boxes of scores by model over the published runs, and a table of the means."""
-    ours, published, heading = _runs(evidence, study, every_dataset=True)
+    ours, published, where = _runs(evidence, study, every_dataset=True)
     scores = [s for s in scores or statistics.STANDARD_SCORES if s in ours]
     yield Section(
         "by-model",
         "Scores by model",
-        heading,
+        f"{where} {_values(ours)}{_behind(published)}",
         figures.by_model(ours, scores, published),
     )
     yield _means_table(ours, ["model"], scores, published)
+    if evidence.published is not None and published is not None:  # else ours are these already
+        yield from _published_by_model(evidence.published, scores)
+
+
+def _published_by_model(runs: Table, scores: Sequence[str]) -> Iterator[Section]:
+    """Boxes of all published runs by model, and a table of their means and medians."""
+    scores = [score for score in scores if score in runs]
+    where = f"On {join_names(list(map(str, runs['data'].unique())))}, all values."
+    yield Section(
+        "published-by-model", "Published runs by model", where, figures.by_model(runs, scores)
+    )
+    rows = [
+        (
+            model_title(str(model)),
+            *(f"{group[s].mean():.3f} ({group[s].median():.3f})" for s in scores),
+        )
+        for model, group in runs.groupby("model", sort=False)
+    ]
+    yield Section(
+        "published-means-by-model",
+        "Published means by model",
+        "Mean (median) over runs, pooled over datasets and values.",
+        header=("model", *map(score_title, scores)),
+        rows=tuple(rows),
+    )
 
 
 @exhibit
@@ -44,10 +71,19 @@ def by_dataset(
     ours, published, _ = _runs(evidence, study, every_dataset=True)
     names = [s for s in scores if s in ours]
     if published is not None or evidence.published is None:
-        yield by_data(ours, names)
+        yield _ours_by_dataset(ours, names)
     if evidence.published is not None:
         theirs = by_data(evidence.published, [s for s in names if s in evidence.published])
         yield Section("by-data-published", "Published runs", theirs.sentence, theirs.figure)
+
+
+def _ours_by_dataset(ours: Table, names: Sequence[str]) -> Section:
+    """The means of our runs; a few models on one dataset have no leader to speak of."""
+    section = by_data(ours, list(names))
+    if ours["data"].nunique() > 1:
+        return section
+    titles = join_names(list(map(score_title, names)))
+    return replace(section, title="Our runs", sentence=f"{_values(ours)} The mean of {titles}.")
 
 
 @exhibit
@@ -58,19 +94,48 @@ def by_value(
 
     With one dataset, a panel for each model; with several, a panel for each dataset.
     """
-    ours, published, heading = _runs(evidence, study, models)
+    ours, published, where = _runs(evidence, study, models)
     several = ours["data"].nunique() > 1
     names = [s for s in scores if s in ours]
     for score in names:
-        draw = _dataset_panels if several else figures.by_value
+        theirs = published if published is not None and score in published else None
         yield Section(
             file_name("by-value", study, score),
-            f"{score} by parameter value",
-            f"{heading} Mean and standard deviation over seeds.",
-            draw(ours, score, published),
+            f"{score_title(score)} by parameter value",
+            f"{where}{_behind(theirs)} Mean and standard deviation over seeds.",
+            _dataset_panels(ours, score, theirs)
+            if several
+            else figures.by_value(ours, score, theirs, behind="published, our values"),
         )
     by = ["data", "model", "value"] if several else ["model", "value"]
     yield _means_table(ours, by, names, published)
+
+
+@exhibit
+def published_by_value(
+    evidence: Evidence,
+    *,
+    scores: Sequence[str],
+    models: Sequence[str] = (),
+    data: Sequence[str] = (),
+) -> Iterator[Section]:
+    """Scores of published runs by the parameter that each model varies.
+
+    With one dataset, a panel for each model; with several, a panel for each dataset.
+    """
+    runs = evidence.published
+    if runs is None:
+        return
+    runs = runs[runs["model"].isin(models)] if models else runs
+    runs = runs[runs["data"].isin(data)] if data else runs
+    names = list(map(str, runs["data"].unique()))
+    for score in scores:
+        yield Section(
+            file_name("published-by-value", *models, score),
+            f"Published runs: {score_title(score)} by parameter value",
+            f"On {join_names(names)}. Mean and standard deviation over seeds.",
+            _dataset_panels(runs, score, None) if len(names) > 1 else figures.by_value(runs, score),
+        )
 
 
 def _dataset_panels(ours: Table, score: str, published: Table | None) -> Figure:
@@ -83,10 +148,12 @@ def _dataset_panels(ours: Table, score: str, published: Table | None) -> Figure:
             for _, group in theirs.groupby("model", sort=False):
                 figures.curve(axis, group, score, figures.PUBLISHED_COLOUR, "published", {})
         for model, group in ours[ours["data"] == name].groupby("model", sort=False):
-            figures.curve(axis, group, score, None, str(model), {})
+            figures.curve(axis, group, score, None, model_title(str(model)), {})
         axis.set_title(str(name))
-    axes[0].set_ylabel(score)
-    axes[0].legend(fontsize=7, frameon=False)
+        axis.set_xlabel(statistics.parameter_name(ours))
+    axes[0].set_ylabel(score_title(score))
+    if len(axes[0].get_legend_handles_labels()[1]) > 1:
+        axes[0].legend(fontsize=7, frameon=False)
     return figure
 
 
@@ -95,12 +162,12 @@ def by_seed(
     evidence: Evidence, *, study: str, scores: Sequence[str], models: Sequence[str] = ()
 ) -> Iterator[Section]:
     """Scores of single runs: the spread over the seeds of a setting, then the published one."""
-    ours, published, heading = _runs(evidence, study, models)
+    ours, published, where = _runs(evidence, study, models)
     names = [s for s in scores if s in ours]
     yield Section(
         "by-seed",
         "Scores by seed",
-        f"{heading} A dot for each run, a bar for the mean of a setting.",
+        f"{where} A dot for each run, a bar for the mean of a setting.",
         figures.by_seed(ours, names),
     )
     if published is not None:
@@ -115,7 +182,7 @@ def by_seed(
 def _runs(
     evidence: Evidence, study: str, models: Sequence[str] = (), *, every_dataset: bool = False
 ) -> tuple[Table, Table | None, str]:
-    """Return our runs, the published ones behind them, and a sentence on both.
+    """Return our runs, the published ones behind them, and a sentence on where ours come from.
 
     Before ours are there, the published runs take their place: on the datasets that stand for the
     study's, or on all.
@@ -132,8 +199,10 @@ def _runs(
         where = "all six datasets" if every_dataset else ", ".join(names)
         return theirs, None, f"Published runs, on {where}."
     ours = ours[ours["model"].isin(models)] if models else ours
-    published = _published_runs(evidence, ours)
-    return ours, published, f"On {evidence.heading(study)}. {_published_sentence(published)}"
+    where = f"On {evidence.heading(study)}."
+    if evidence.published is None:
+        where += " The published runs are not in the data directory."
+    return ours, _published_runs(evidence, ours), where
 
 
 def _published_runs(evidence: Evidence, ours: Table) -> Table | None:
@@ -144,11 +213,23 @@ def _published_runs(evidence: Evidence, ours: Table) -> Table | None:
     return restrict_to_values(theirs, ours)[0]
 
 
-def _published_sentence(published: Table | None) -> str:
+def _values(runs: Table) -> str:
+    """Return a sentence on the values that runs have of each model's parameter."""
+    rows = statistics.in_order(runs).drop_duplicates("setting")
+    parts = [
+        f"{model_title(str(model))} with {statistics.parameter_name(group)} = "
+        f"{join_names(list(map(_format_key, group['value'])))}"
+        for model, group in rows.groupby("model", sort=False)
+    ]
+    return f"{'; '.join(parts)}."
+
+
+def _behind(published: Table | None) -> str:
+    """Return a sentence on the published runs that a figure shows in grey."""
     if published is None:
-        return "The published runs are not in the data directory."
+        return ""
     data = ", ".join(map(str, published["data"].unique()))
-    return f"Grey: the published runs with our parameter values, on {data}."
+    return f" Grey: the published runs with our parameter values, on {data}."
 
 
 def _means_table(
@@ -156,7 +237,7 @@ def _means_table(
 ) -> Section:
     """Return a table of the mean of each score by group, next to the published mean."""
     rows: list[tuple[str, ...]] = []
-    for key, group in ours.groupby(by, sort=False):
+    for key, group in statistics.in_order(ours).groupby(by, sort=False):
         theirs = published
         for name, value in zip(by, key, strict=True):
             theirs = (
@@ -165,11 +246,12 @@ def _means_table(
                 else theirs[theirs[name].map(_format_key) == _format_key(value)]
             )
         cells = [(_format_mean(theirs, score), mean_and_spread(group[score])) for score in scores]
-        rows.append((*map(_format_key, key), *(cell for pair in cells for cell in pair)))
-    header = [word for score in scores for word in (f"{score}, published", "ours")]
+        rows.append((*map(_title, key), *(cell for pair in cells for cell in pair)))
+    titles = list(map(score_title, scores))
+    header = [word for title in titles for word in (f"{title}, published", "ours")]
     if published is None:  # there is one kind of runs
         rows = [row[: len(by)] + row[len(by) + 1 :: 2] for row in rows]
-        header = list(scores)
+        header = titles
     return Section(
         "means-by-" + "-".join(by),
         f"Means by {' and '.join(by)}",
@@ -177,6 +259,11 @@ def _means_table(
         header=(*by, *header),
         rows=tuple(rows),
     )
+
+
+def _title(key: object) -> str:
+    """Return a value at its shortest, or a model or dataset by its title."""
+    return model_title(_format_key(key))
 
 
 def _format_mean(rows: Table | None, score: str) -> str:
