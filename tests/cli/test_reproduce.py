@@ -153,6 +153,24 @@ def test_a_trial_continues_on_another_machine_from_its_table(mine, tmp_path):
     assert again.exit_code == 0 and len(list(second.glob("runs/*/done.json"))) == 2
 
 
+def test_a_study_takes_the_runs_it_shares_from_the_table_of_another(mine, tmp_path):
+    first, second, results = tmp_path / "first", tmp_path / "second", tmp_path / "results"
+    body = MINE[MINE.index("  sprites:\n") : MINE.index("items:\n")]
+    pair = body.replace("  sprites:", "  pair:").replace("beta: [1, 4]}", "beta: 4}, vae: ")
+    table = "table: {study: pair, columns: {}, rows: {}}"
+    item = f"  table2: {{title: A pair, studies: [pair], show: [{table}]}}\n"
+    mine.write_text(MINE.replace("items:\n", f"{pair}items:\n") + item)
+    laptop = ["-q", "--workers", 1]
+    assert command(f"{mine}/table1", *laptop, "--out", first).exit_code == 0
+    assert command(mine, "--out", first, "--results", results).exit_code == 0
+    continued = command(f"{mine}/table2", *laptop, "--out", second, "--recorded", results)
+    assert continued.exit_code == 0, continued.output
+    assert len(list(second.glob("runs/*/done.json"))) == 2  # those of the VAE
+    assert command(mine, "--out", second, "--results", results).exit_code == 0
+    facts = json.loads((results / "mine-pair-laptop.json").read_text())
+    assert len(facts["settings"]) == 2 and not facts["incomplete"]
+
+
 @pytest.mark.parametrize(
     ("ending", "old", "new"),
     [(".csv", "0.", "1."), (".json", '"examples": 60', '"examples": 61')],

@@ -7,7 +7,7 @@ small table, from which verdicts and pages are rebuilt without the runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,8 @@ def without_recorded(prepared: PreparedItem, folder: Path) -> PreparedItem:
 def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
     """Write the table of a study: all settings whose seeds are complete.
 
-    Settings that only an earlier table has, of a trial begun on another machine, stay in it.
+    Settings that only an earlier table has, of a trial begun on another machine, stay in it. Runs
+    that several studies share are taken from the table of whichever has them.
 
     Returns:
         a run of each setting that is incomplete, which the table leaves out
@@ -122,10 +123,13 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
     whole = evidence.folder(study)
     started = read_study_file(whole.path).get("started") or {}
     fixed = started.get("fingerprints", {})
-    earlier = read_records(paper, scale, folder).get(study)
+    records = read_records(paper, scale, folder)
+    earlier = records.pop(study, None)
     if earlier and earlier.facts["fingerprints"].get("settings") != fixed.get("settings"):
         earlier = None
-    table, scored = _join_tables(whole.study, evidence.table(study), earlier)
+    others = [record for record in records.values() if _scored_alike(record, whole.study)]
+    known = [earlier, *others] if earlier else others
+    table, scored = _join_tables(whole.study, evidence.table(study), known)
     groups: dict[str, list[Run]] = {}
     for run in whole.study.runs:
         groups.setdefault(replace(run, seed=0).hash, []).append(run)
@@ -137,7 +141,9 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
     names = {run.hash for runs in complete for run in runs}
     text = table[table.index.isin(names)].to_csv(index=False, float_format="%.6g")
     write_bytes(folder / f"{stem}.csv", text.encode())
+    shared = [other for other in others if names & {run.hash for run in other.study.runs}]
     commits = [*(_commits(earlier.facts) if earlier else ()), started.get("commit", "")]
+    commits += [commit for other in shared for commit in _commits(other.facts)]
     facts = {
         "study": study,
         "scale": scale,
@@ -156,18 +162,24 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
     return left
 
 
-def _join_tables(study: Study, table: Table, earlier: Record | None) -> tuple[Table, set[str]]:
-    """Return the rows of finished runs and of an earlier table, by hash, and the hashes."""
+def _scored_alike(record: Record, study: Study) -> bool:
+    """Whether the scores of a table are those that a study asks for."""
+    same = record.facts["examples"] == study.examples
+    return same and list(record.facts["metrics"]) == list(study.metrics)
+
+
+def _join_tables(study: Study, table: Table, known: Sequence[Record]) -> tuple[Table, set[str]]:
+    """Return the rows of finished runs and of known tables, by hash, and the hashes."""
     import pandas as pd
 
     hashes = {run.directory: run.hash for run in study.runs}
     table = table.set_index(table["run"].map(hashes))
-    if earlier is not None:
-        names = {run.directory: run.hash for run in earlier.study.runs}
-        before = earlier.table.set_index(earlier.table["run"].map(names))
+    for record in known:
+        names = {run.directory: run.hash for run in record.study.runs}
+        before = record.table.set_index(record.table["run"].map(names))
         table = pd.concat([table, before[~before.index.isin(table.index)]])
-        order = {run.hash: position for position, run in enumerate(study.runs)}
-        table = table[table.index.isin(order)].sort_index(key=lambda index: index.map(order))
+    order = {run.hash: position for position, run in enumerate(study.runs)}
+    table = table[table.index.isin(order)].sort_index(key=lambda index: index.map(order))
     return table, set(table.index)
 
 
