@@ -196,11 +196,11 @@ def _resolve(data: Any) -> tuple[Entry, dict[str, Value]]:
     """The entry of a dataset and its settings, from what a person names or gives."""
     if isinstance(data, str | Path):
         return resolve_dataset(str(data))
-    given = as_dataset(data)
-    known = choice_of(given)
-    if known is not None:
-        return datasets[known.name], dict(known.params)
-    return datasets["memory"], {"digest": hold(given).digest}
+    dataset = as_dataset(data)
+    choice = choice_of(dataset)
+    if choice is not None:
+        return datasets[choice.name], dict(choice.params)
+    return datasets["memory"], {"digest": hold(dataset).digest}
 
 
 def split_data(run: Run, data: Dataset) -> tuple[Dataset, Dataset | None]:

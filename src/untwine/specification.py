@@ -125,10 +125,10 @@ class Run:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Run:
-        known = {f.name for f in fields(cls) if f.name != "training"} | {*OPTIONS}
+        names = {f.name for f in fields(cls) if f.name != "training"} | {*OPTIONS}
         for key in data:
-            if key not in known:
-                raise UnknownNameError(schema.unknown_name("entry of a run", key, sorted(known)))
+            if key not in names:
+                raise UnknownNameError(schema.unknown_name("entry of a run", key, sorted(names)))
         made_with = tuple(Plugin.from_json(plugin) for plugin in data.get("plugins", ()))
         require_plugins(made_with)
         choices = {

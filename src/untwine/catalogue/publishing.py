@@ -89,14 +89,14 @@ def _front_matter(licence: str) -> str:
 def _how_to_load(repository: str, card: ModelCard) -> str:
     sizes = ", ".join(map(str, ("N", *card.shape)))
     labels = {name: levels[0] for name, levels in card.labels.items()}
-    given = [f"model = model.given({labels})  # labels of the examples"] if labels else []
+    choose_labels = [f"model = model.given({labels})  # labels of the examples"] if labels else []
     return "\n".join(
         [
             "```python",
             "import untwine  # pip install 'untwine[hub]'",
             "",
             f'model = untwine.load("hf://{repository}")',
-            *given,
+            *choose_labels,
             f"codes = model.encode(x)  # x: ({sizes}) floats",
             "samples = model.sample(16)",
             "```",

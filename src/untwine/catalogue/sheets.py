@@ -178,9 +178,9 @@ def _histograms(data: Dataset, title: str, seed: int) -> bytes:
     names = [f"column {k + 1}" for k in range(width)]
     if data.columns is not None:
         names, values = list(data.columns.names), data.columns.restore(values)
-    shown = min(width, MAX_HISTOGRAMS)
-    across = min(HISTOGRAM_COLUMNS, shown)
-    down = -(-shown // across)
+    count = min(width, MAX_HISTOGRAMS)
+    across = min(HISTOGRAM_COLUMNS, count)
+    down = -(-count // across)
     groups = _groups_by_level(data.factors, index)
     groups = groups if len(groups) <= MAX_GROUPS else [("", np.ones(len(index), bool))]
     figure = Figure(figsize=(max(6.0, 2.1 * across), 1.5 * down + 1), layout="constrained")
@@ -192,12 +192,12 @@ def _histograms(data: Dataset, title: str, seed: int) -> bytes:
         axis.set_title(name, fontsize=8, loc="left")
         axis.tick_params(labelsize=7)
         axis.set_yticks([])
-    for axis in axes[shown:]:
+    for axis in axes[count:]:
         axis.remove()
     if groups[0][0]:
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower left", ncols=len(labels), frameon=False)
-    more = f", {shown} shown" if shown < width else ""
+    more = f", {count} shown" if count < width else ""
     figure.suptitle(f"{title}: {len(data):,} rows of {width} columns{more}", x=0.01, ha="left")
     return _figure_png(figure)
 

@@ -223,8 +223,8 @@ def check_columns(data: Dataset) -> None:
 
 
 def _listing(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:MAX_LISTED]))
-    return shown + (f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else "")
+    listing = ", ".join(map(repr, names[:MAX_LISTED]))
+    return listing + (f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else "")
 
 
 def match_names(names: Sequence[str], wanted: Sequence[str]) -> list[int]:

@@ -52,9 +52,9 @@ def study_table(folder: StudyFolder, table: Table, names: Mapping[str, str]) -> 
     order = [name for name in (*described, *rest) if name in table.columns]
     values = {name: [_cell(value) for value in table[name]] for name in order}
     values["setting"] = [setting_title(str(value)) for value in values["setting"]]
-    shown = {"setting", "seed", "data", "seconds", *reported}
+    visible = {"setting", "seed", "data", "seconds", *reported}
     columns = [
-        _column(name, values[name], score=name in scores, shown=name in shown) for name in order
+        _column(name, values[name], score=name in scores, shown=name in visible) for name in order
     ]
     return StudyTable(
         title=folder.study.name,
@@ -150,15 +150,15 @@ def all_runs(title: str, lines: Iterable[RunLine]) -> StudyTable:
         "seed": [float(line.seed) for line in lines],
         "steps": [float(line.steps) for line in lines],
     }
-    shown = {"run", "data", "state", "seed", "steps", *ERRORS[:1]}
-    shown |= {name for name in scores if "." not in name or name in STANDARD_SCORES}
+    visible = {"run", "data", "state", "seed", "steps", *ERRORS[:1]}
+    visible |= {name for name in scores if "." not in name or name in STANDARD_SCORES}
     unfinished = [line.phase for line in lines if line.phase not in ("finished", "elsewhere")]
     counts = [f"{unfinished.count(phase)} {phase}" for phase in dict.fromkeys(unfinished)]
     return StudyTable(
         title=title,
         about=[f"Not finished: {', '.join(counts)}."] if counts else [],
         columns=[
-            _column(name, values, score=name in scores, shown=name in shown)
+            _column(name, values, score=name in scores, shown=name in visible)
             for name, values in facts.items()
         ],
         rows=[list(row) for row in zip(*facts.values(), strict=True)],

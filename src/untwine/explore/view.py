@@ -272,15 +272,15 @@ class RunView(RunPoints):
                 examples if order == "data" else np.random.default_rng(seed).permutation(examples)
             )
         values = measures.values[name]
-        known = np.flatnonzero(~np.isnan(values))
-        return known[np.argsort(sign * values[known], kind="stable")]
+        measured = np.flatnonzero(~np.isnan(values))
+        return measured[np.argsort(sign * values[measured], kind="stable")]
 
     def _reconstruction(self, index: int) -> Reconstruction:
         values = {name: float(values[index]) for name, values in self.measures.values.items()}
-        known = {name: None if math.isnan(value) else value for name, value in values.items()}
+        finite = {name: None if math.isnan(value) else value for name, value in values.items()}
         row = self.row_values(index) if self.has_rows else None
         return Reconstruction(
-            index=index, name=self.example_name(index), levels=self.levels(index), row=row, **known
+            index=index, name=self.example_name(index), levels=self.levels(index), row=row, **finite
         )
 
     def reconstruction(self, index: int) -> bytes:

@@ -71,10 +71,10 @@ def _factors(shares: NDArray[np.float64], names: Sequence[str], active: list[int
     """Which factors one latent knows, knows in part, or does not know."""
     best = shares[active].max(0)
     where = np.array(active)[shares[active].argmax(0)]
-    told = [f"{name} ({100 * best[k]:.0f} % in z{where[k]})" for k, name in enumerate(names)]
+    described = [f"{name} ({100 * best[k]:.0f} % in z{where[k]})" for k, name in enumerate(names)]
     order = sorted(range(len(names)), key=lambda k: -best[k])
-    known = [told[k] for k in order if best[k] >= KNOWN_SHARE]
-    partly = [told[k] for k in order if PARTLY_SHARE <= best[k] < KNOWN_SHARE]
+    known = [described[k] for k in order if best[k] >= KNOWN_SHARE]
+    partly = [described[k] for k in order if PARTLY_SHARE <= best[k] < KNOWN_SHARE]
     unknown = [names[k] for k in order if best[k] < PARTLY_SHARE]
     factors = f"{len(names)} factor{'s' if len(names) != 1 else ''}"
     sentences = [

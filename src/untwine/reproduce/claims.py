@@ -70,8 +70,8 @@ class Verdict:
 
     @property
     def published(self) -> str:
-        found = self.findings.get(PUBLISHED)
-        return f"{found.verdict}: {found.text}" if found else ""
+        finding = self.findings.get(PUBLISHED)
+        return f"{finding.verdict}: {finding.text}" if finding else ""
 
     def to_json(self) -> dict[str, Any]:
         facts = {key: getattr(self, key) for key in ("name", "says", "place", "ours", "decided_by")}
@@ -192,16 +192,16 @@ def _test_published(evidence: PublishedEvidence, claim: Claim) -> Finding:
     changes = {k: v for k, v in (claim.published or {}).items() if k not in ("only", "by_dataset")}
     params = {**claim.params, **changes}
     try:
-        found = run_test(evidence, claim.test, params)
+        finding = run_test(evidence, claim.test, params)
     except DataError as error:
         return Finding("undecided", str(error))
     if (
         params.get("data", ALL_DATA) != ALL_DATA
         or (claim.published or {}).get("by_dataset") is False
     ):
-        return found
+        return finding
     listing = _by_dataset(evidence, claim.test, params)
-    return Finding(**{**asdict(found), "text": f"{found.text}. By dataset: {listing}"})
+    return Finding(**{**asdict(finding), "text": f"{finding.text}. By dataset: {listing}"})
 
 
 def _by_dataset(evidence: PublishedEvidence, test: str, params: Mapping[str, Any]) -> str:
@@ -209,21 +209,21 @@ def _by_dataset(evidence: PublishedEvidence, test: str, params: Mapping[str, Any
     by_verdict: dict[str, list[str]] = {}
     for name in evidence.datasets:
         try:
-            found = run_test(evidence, test, {**params, "data": name})
+            finding = run_test(evidence, test, {**params, "data": name})
         except DataError:
             continue
-        effect = "" if found.effect is None else f" ({found.effect:+.2g})"
-        by_verdict.setdefault(found.verdict, []).append(f"{name}{effect}")
+        effect = "" if finding.effect is None else f" ({finding.effect:+.2g})"
+        by_verdict.setdefault(finding.verdict, []).append(f"{name}{effect}")
     return "; ".join(f"{verdict} on {', '.join(n)}" for verdict, n in by_verdict.items())
 
 
 def survives_holm(verdicts: list[Verdict], kind: str) -> dict[str, bool]:
     """Whether each decided verdict stays after Holm's correction over all claims of a paper."""
-    found = {v.name: v.findings[kind] for v in verdicts if kind in v.findings}
-    p = {name: f.p for name, f in found.items() if f.p is not None and f.p == f.p}
+    findings = {v.name: v.findings[kind] for v in verdicts if kind in v.findings}
+    p = {name: f.p for name, f in findings.items() if f.p is not None and f.p == f.p}
     corrected = dict(zip(p, holm(np.array(list(p.values()))), strict=True)) if p else {}
     return {
         name: bool(corrected.get(name, 1.0) < 1 - CONFIDENCE)
-        for name, finding in found.items()
+        for name, finding in findings.items()
         if finding.verdict in DECIDED
     }

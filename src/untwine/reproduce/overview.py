@@ -143,20 +143,20 @@ def draw_matrix(results: Path) -> Figure:
     rows: list[tuple[str, list[str]]] = []
     for name, verdicts in all_verdicts(results).items():
         for kind in KINDS:
-            found = [v.findings[kind].verdict for v in verdicts if kind in v.findings]
-            if any(verdict != NOT_RUN for verdict in found):
-                rows.append((f"{name}, {HEADINGS[kind]}", sorted(found, key=VERDICTS.index)))
-    width = max(len(found) for _, found in rows)
+            row = [v.findings[kind].verdict for v in verdicts if kind in v.findings]
+            if any(verdict != NOT_RUN for verdict in row):
+                rows.append((f"{name}, {HEADINGS[kind]}", sorted(row, key=VERDICTS.index)))
+    width = max(len(row) for _, row in rows)
     figure, (axis,) = panels(1, width=0.17 * width + 2.6, height=0.32 * len(rows) + 0.9)
-    for y, (_, found) in enumerate(rows):
-        for x, verdict in enumerate(found):
+    for y, (_, row) in enumerate(rows):
+        for x, verdict in enumerate(row):
             axis.add_patch(Rectangle((x, y + 0.12), 0.86, 0.76, color=COLOURS[verdict]))
     axis.set(xlim=(0, width), ylim=(len(rows), 0), xticks=[])
     axis.set_yticks([y + 0.5 for y in range(len(rows))], [name for name, _ in rows])
     axis.tick_params(length=0)
     for side in axis.spines.values():
         side.set_visible(False)
-    shown = [v for v in VERDICTS if any(v in found for _, found in rows)]
+    shown = [v for v in VERDICTS if any(v in row for _, row in rows)]
     patches = [Patch(color=COLOURS[verdict], label=verdict) for verdict in shown]
     axis.legend(
         handles=patches,

@@ -159,8 +159,8 @@ def _kept_pictures(file: Path) -> str:
 
 def without_photographs(text: str) -> str:
     """Markdown without the pictures that show images of CelebA, which may not be passed on."""
-    shown = rf"(\*\*[^\n]*celeba[^\n]*)\n\n!\[[^\]]*{re.escape(SHOWS_DATA)}\]\([^)]*\)"
-    return re.sub(shown, rf"\1 {LEFT_OUT}", text)
+    picture = rf"(\*\*[^\n]*celeba[^\n]*)\n\n!\[[^\]]*{re.escape(SHOWS_DATA)}\]\([^)]*\)"
+    return re.sub(picture, rf"\1 {LEFT_OUT}", text)
 
 
 def assess_item(evidence: Evidence) -> list[Verdict]:

@@ -159,9 +159,9 @@ def _describe_scores(path: Path) -> str:
     except UntwineError as error:
         return f"unreadable: {error}"
     order = dict.fromkeys([*(metric for metric in FIRST_SCORES if metric in stored), *stored])
-    shown = [_headline(metric, stored[metric]["values"]) for metric in order]
-    more = len(shown) - MAX_SCORES
-    return "  ".join([*shown[:MAX_SCORES], *([f"and {more} more"] if more > 0 else [])])
+    headlines = [_headline(metric, stored[metric]["values"]) for metric in order]
+    more = len(headlines) - MAX_SCORES
+    return "  ".join([*headlines[:MAX_SCORES], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _headline(metric: str, values: Mapping[str, float]) -> str:

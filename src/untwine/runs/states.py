@@ -45,8 +45,8 @@ def save_state(folder: Path, step: int, tensors: Mapping[str, Tensor], facts: ob
 
 def list_states(folder: Path) -> list[Path]:
     """The training states in a folder, newest first."""
-    found = [path for path in folder.glob("*.safetensors") if STATE_NAME.fullmatch(path.name)]
-    return sorted(found, key=state_step, reverse=True)
+    states = [path for path in folder.glob("*.safetensors") if STATE_NAME.fullmatch(path.name)]
+    return sorted(states, key=state_step, reverse=True)
 
 
 def state_step(state: Path) -> int:

@@ -111,10 +111,10 @@ class MLflow:
         out.mkdir(parents=True, exist_ok=True)
         with FileLock(out / ".mlflow.lock"):  # two processes cannot both create the database
             self.client = mlflow.MlflowClient(tracking_uri=place)
-            known = self.client.get_experiment_by_name("untwine")
+            existing = self.client.get_experiment_by_name("untwine")
             experiment = (
-                known.experiment_id
-                if known
+                existing.experiment_id
+                if existing
                 else self.client.create_experiment("untwine", artifact_location=pictures)
             )
         self.last_step = -1

@@ -97,8 +97,8 @@ def _read_unordered(path: Path, count: int) -> tuple[int, ...]:
         if "unordered" not in arrays:
             return ()
         positions = arrays.read("unordered")
-    known = positions.dtype.kind in "iu" and bool(np.isin(positions, np.arange(count)).all())
-    if positions.ndim != 1 or not known:
+    in_range = positions.dtype.kind in "iu" and bool(np.isin(positions, np.arange(count)).all())
+    if positions.ndim != 1 or not in_range:
         raise DataError(f"unordered in {path} must hold positions of factors, 0 to {count - 1}")
     return tuple(positions.tolist())
 

@@ -129,14 +129,14 @@ def recommendations(table: Table, scores: Sequence[str]) -> Table:
             best = group[group["rank"] == BEST]
             tied = list(group[group["rank"] == TIED]["setting"])
             equal = len(best) == len(group) > 1
-            known = len(group) > 1 and not equal and group["runs"].min() > 1
+            can_tie = len(group) > 1 and not equal and group["runs"].min() > 1
             rows.append(
                 {
                     "data": data,
                     "score": score,
                     "setting": "all are equal" if equal else " or ".join(best["setting"]),
                     **{k: best.iloc[0][k] for k in ("mean", "std", "low", "high", "runs")},
-                    "tied": len(tied) if known else float("nan"),
+                    "tied": len(tied) if can_tie else float("nan"),
                     "others": tied,
                 }
             )

@@ -15,12 +15,12 @@ class _Notice(event.Listener):
     """Says once that functions are being compiled; code that is read from disk is no event."""
 
     def __init__(self) -> None:
-        self.told = False
+        self.has_said = False
 
     def on_start(self, event: event.Event) -> None:
-        if not self.told:
+        if not self.has_said:
             say("compiling numerical code for this machine, which takes seconds and is done once")
-        self.told = True
+        self.has_said = True
 
     def on_end(self, event: event.Event) -> None:
         pass

@@ -47,11 +47,11 @@ def run_test(evidence: Runnable, name: str, params: Mapping[str, Any]) -> Findin
     scores = params.pop("each", None)
     if scores is None:
         return TESTS[name](evidence, **params)
-    found = {score: TESTS[name](evidence, **params, score=score) for score in scores}
-    parts = [_as_decision(finding) for finding in found.values()]
+    findings = {score: TESTS[name](evidence, **params, score=score) for score in scores}
+    parts = [_as_decision(finding) for finding in findings.values()]
     verdict = decide_all(parts).verdict
-    text = "; ".join(f"{f.verdict}: {f.text}" for f in found.values())
-    weakest = max(found.values(), key=lambda f: f.p if f.p is not None else 1.0)
+    text = "; ".join(f"{f.verdict}: {f.text}" for f in findings.values())
+    weakest = max(findings.values(), key=lambda f: f.p if f.p is not None else 1.0)
     return replace(weakest, verdict=verdict, text=text)
 
 

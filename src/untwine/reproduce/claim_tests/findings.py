@@ -45,17 +45,19 @@ def find(what: str, margins: Values, *, offset: float = 0.0, sign: int = 1) -> F
     return describe(what, decide(margins), offset=offset, sign=sign)
 
 
-def describe(what: str, found: Decision, *, offset: float = 0.0, sign: int = 1) -> Finding:
+def describe(what: str, decision: Decision, *, offset: float = 0.0, sign: int = 1) -> Finding:
     """Return a decision in words."""
-    low, high = sorted((sign * (found.low + offset), sign * (found.high + offset)))
-    effect = sign * (found.effect + offset)
+    low, high = sorted((sign * (decision.low + offset), sign * (decision.high + offset)))
+    effect = sign * (decision.effect + offset)
     text = f"{what}: {effect:+.3g}"
-    if found.n < 2:
-        return Finding("undecided", f"{text}, one seed", effect, n=found.n)
-    text += f" [{low:+.3g}, {high:+.3g}], n = {found.n}"
-    if found.verdict == "undecided":
-        text += f"; {_seeds_text(found.needed)}"
-    return Finding(found.verdict, text, effect, low, high, found.p, found.n, found.needed)
+    if decision.n < 2:
+        return Finding("undecided", f"{text}, one seed", effect, n=decision.n)
+    text += f" [{low:+.3g}, {high:+.3g}], n = {decision.n}"
+    if decision.verdict == "undecided":
+        text += f"; {_seeds_text(decision.needed)}"
+    return Finding(
+        decision.verdict, text, effect, low, high, decision.p, decision.n, decision.needed
+    )
 
 
 def _seeds_text(needed: int | None) -> str:

@@ -74,11 +74,11 @@ def _best(groups: Mapping[str, Table], best: str, score: Score, reduce: str = "m
         for name, value in values.items()
         if name != best
     }
-    found = decide_all(list(parts.values()))
-    rival = min(parts, key=lambda name: abs(parts[name].effect - found.effect))
+    decision = decide_all(list(parts.values()))
+    rival = min(parts, key=lambda name: abs(parts[name].effect - decision.effect))
     middle = "median " if reduce == "median" else ""
     what = f"lead of {best} in {middle}{score_label(score)} over {rival}, its closest rival"
-    return describe(what, found)
+    return describe(what, decision)
 
 
 def higher_on(
@@ -94,17 +94,18 @@ def higher_on(
     """Test whether some runs score higher than others on at least so many datasets, each alone."""
     ours, theirs = (by_seed(evidence.select(study, runs, data), score) for runs in (of, than))
     gap = (ours - theirs).dropna()
-    found = {str(name): decide(values.to_numpy(float)) for name, values in gap.groupby("data")}
-    above = [name for name, one in found.items() if one.verdict == "supported"]
-    p = holm(np.array([one.p if one.effect < 0 else 1.0 for one in found.values()]))
-    under = [name for name, one in zip(found, p, strict=True) if one < 1 - CONFIDENCE]
+    decisions = {str(name): decide(values.to_numpy(float)) for name, values in gap.groupby("data")}
+    above = [name for name, one in decisions.items() if one.verdict == "supported"]
+    p = holm(np.array([one.p if one.effect < 0 else 1.0 for one in decisions.values()]))
+    under = [name for name, one in zip(decisions, p, strict=True) if one < 1 - CONFIDENCE]
     verdict = "supported" if len(above) >= least else "undecided"
-    verdict = "contradicted" if len(found) - len(under) < least else verdict
+    verdict = "contradicted" if len(decisions) - len(under) < least else verdict
     listing = ", ".join(
-        f"{name} {one.effect:+.3g} [{one.low:+.2g}, {one.high:+.2g}]" for name, one in found.items()
+        f"{name} {one.effect:+.3g} [{one.low:+.2g}, {one.high:+.2g}]"
+        for name, one in decisions.items()
     )
-    text = f"higher on {len(above)} of {len(found)} datasets: {listing}"
-    return Finding(verdict, text, float(len(above)), n=max(one.n for one in found.values()))
+    text = f"higher on {len(above)} of {len(decisions)} datasets: {listing}"
+    return Finding(verdict, text, float(len(above)), n=max(one.n for one in decisions.values()))
 
 
 def most(
@@ -145,11 +146,11 @@ def overtakes(
         value_of(evidence.select(study, runs, data), score).dropna().to_numpy(float)
         for runs in (of, than)
     )
-    found = superiority(ours, theirs, share)
+    decision = superiority(ours, theirs, share)
     what = (
         f"share of the {len(ours) * len(theirs):,} pairs of runs that it wins, more than {share:g}"
     )
-    return describe(what, found)
+    return describe(what, decision)
 
 
 def correlates(
@@ -241,9 +242,9 @@ def agree(
 
 def disagree(evidence: Runnable, **params: Any) -> Finding:
     """Test whether rankings contradict each other: the reverse of `agree`."""
-    found = agree(evidence, **params)
+    agreement = agree(evidence, **params)
     reverse = {"supported": "contradicted", "contradicted": "supported"}
-    return replace(found, verdict=reverse.get(found.verdict, found.verdict))
+    return replace(agreement, verdict=reverse.get(agreement.verdict, agreement.verdict))
 
 
 def _rankings(table: Table, score: Score, over: str) -> tuple[list[str], Values]:
