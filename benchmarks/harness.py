@@ -72,10 +72,10 @@ def take_turns(script, contenders, rounds=7, python=None):
     return {name: Result.of(values) for name, values in rates.items()}
 
 
-def interleaved(works, rounds=7):
+def interleaved(works, rounds=7, *, warm_up=True):
     """Time functions of this process, in turns; {name: Result} in seconds."""
-    for work in works.values():
-        work()  # warm up
+    for work in works.values() if warm_up else ():
+        work()
     spent = {name: [] for name in works}
     for turn in range(rounds):
         for name, work in works.items():

@@ -22,7 +22,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from harness import Result, seconds, section, show, table
+from harness import Result, interleaved, seconds, section, table
 
 from untwine.report.study import write_study_report
 from untwine.spec import plan
@@ -47,17 +47,6 @@ metrics: [mig]
 """
 
 
-def take_turns(works, rounds):
-    """{name: Result} in seconds; nothing is warmed up, which would cost a round."""
-    spent = {name: [] for name in works}
-    for turn in range(rounds):
-        for name, work in works.items():
-            show(f"round {turn + 1} of {rounds}: {name}")
-            spent[name].append(seconds(work))
-    show("")
-    return {name: Result.of(values) for name, values in spent.items()}
-
-
 def scaling(folder, steps, rounds):
     """The same runs alone, in one and in two workers; a first launch warms the disk cache."""
     specs = [
@@ -75,7 +64,7 @@ def scaling(folder, steps, rounds):
         "one worker": lambda: launch(jobs()),
         "two workers": lambda: launch(jobs(), workers=2),
     }
-    results = take_turns(works, rounds)
+    results = interleaved(works, rounds, warm_up=False)
     one = results["one worker"]
     rows = [
         [
@@ -124,7 +113,8 @@ def reading(folder, seeds, rounds):
     rows = []
     for name, small in works[0].items():
         small()  # import
-        results = take_turns({n: work[name] for n, work in zip(runs, works, strict=True)}, rounds)
+        turns = {n: work[name] for n, work in zip(runs, works, strict=True)}
+        results = interleaved(turns, rounds, warm_up=False)
         few, many = (scale(results[n], 1000 / n) for n in runs)
         rows.append([name, few.format(".2f"), many.format(".2f"), f"{many.over(few):.2f}"])
     table(["ms per run", *(f"{n:,} runs" for n in runs), "ratio"], rows)
