@@ -18,7 +18,7 @@ from picture import draw
 HERE = Path(__file__).parent
 SCRIPTS = (
     *("job", "peers", "train", "busy", "models", "data", "encode"),
-    *("metrics", "fid", "study", "growth", "startup", "explorer", "suite"),
+    *("metrics", "evaluate", "fid", "study", "growth", "startup", "explorer", "suite"),
 )
 HEAD = """# Benchmarks
 
