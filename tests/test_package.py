@@ -70,9 +70,11 @@ def test_training_loads_no_compiler():
     assert "torch" in loaded and "torch._dynamo" not in loaded and "numba" not in loaded
 
 
-def test_naming_metrics_loads_no_compiler():
-    """Every list of runs asks metrics what to say of their scores."""
-    loaded = modules_after("from untwine.registry import metrics\nlist(metrics)")
+@pytest.mark.parametrize("words", [["metrics"], ["metrics", "show", "dci"]])
+def test_listing_metrics_loads_nothing_large_but_numpy(words):
+    """Every list of runs asks metrics, too, what to say of their scores."""
+    code = f"import sys; sys.argv = {['untwine', *words]}\nfrom untwine.cli.main import main\n"
+    loaded = modules_after(code + "try: main()\nexcept SystemExit: pass")
     assert roots(loaded) & LARGE == {"numpy"}
 
 

@@ -1,4 +1,7 @@
-"""Tables and pages of registry entries, for the command line, the README and the docs."""
+"""Tables and pages of registry entries, for the command line, the README and the docs.
+
+What builds models is imported where it is used, so that metrics are listed without torch.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,8 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-from untwine.catalogue.pairs import partners
 from untwine.registry import Entry, Registry, datasets, likelihoods, metrics, models, networks
 from untwine.schema import Value, format_value
-from untwine.spec import model_names
 from untwine.tools.tables import markdown_rows
 
 Rows = list[list[str]]
@@ -124,6 +125,8 @@ def describe_entry(kind: str, name: str) -> str:
     if kind == "metrics":
         lines += metric_lines(entry)
     if kind == "models":
+        from untwine.catalogue.pairs import partners
+
         yes, no = partners(entry.name)
         lines += [f"combines with: {', '.join(yes)}", f"not with: {', '.join(no) or 'none'}"]
         lines += ["", entry.metadata.get("bibtex", "")]
@@ -168,5 +171,7 @@ def _format_default(value: Value) -> str:
 
 def citations(text: str) -> list[str]:
     """BibTeX entries of the models in an expression such as `jigsaw+beta-tcvae`, each once."""
+    from untwine.spec import model_names
+
     texts = [models[name].metadata.get("bibtex", "") for name in model_names(text)]
     return list(dict.fromkeys(entry for text in texts if text for entry in text.split("\n\n")))
