@@ -42,22 +42,30 @@ TESTS: dict[str, Callable[..., Finding]] = {
 
 
 def run_test(evidence: Runnable, name: str, params: Mapping[str, Any]) -> Finding:
-    """Run a test; with `each`, for each of several scores, all of which must hold."""
+    """Run a test; with `each`, for each of several scores, all of which must hold.
+
+    The numbers are those of the part that decides: of the weakest, or of the one that contradicts.
+    """
     params = dict(params)
     scores = params.pop("each", None)
     if scores is None:
         return TESTS[name](evidence, **params)
     findings = {score: TESTS[name](evidence, **params, score=score) for score in scores}
     parts = [_as_decision(finding) for finding in findings.values()]
-    verdict = decide_all(parts).verdict
+    decision = decide_all(parts)
     text = "; ".join(f"{f.verdict}: {f.text}" for f in findings.values())
-    weakest = max(findings.values(), key=lambda f: f.p if f.p is not None else 1.0)
-    return replace(weakest, verdict=verdict, text=text)
+    if decision.verdict == "contradicted":
+        contradicting = [f for f in findings.values() if f.verdict == "contradicted"]
+        worst = min(contradicting, key=_p_value)
+        return replace(worst, verdict=decision.verdict, text=text, p=decision.p)
+    return replace(max(findings.values(), key=_p_value), verdict=decision.verdict, text=text)
+
+
+def _p_value(finding: Finding) -> float:
+    return 1.0 if finding.p is None else finding.p
 
 
 def _as_decision(finding: Finding) -> Decision:
     nan = float("nan")
     numbers = [nan if v is None else v for v in (finding.effect, finding.low, finding.high)]
-    return Decision(
-        finding.verdict, *numbers, p=1.0 if finding.p is None else finding.p, n=finding.n
-    )
+    return Decision(finding.verdict, *numbers, p=_p_value(finding), n=finding.n)

@@ -54,13 +54,14 @@ def describe(what: str, decision: Decision, *, offset: float = 0.0, sign: int = 
         return Finding("undecided", f"{text}, one seed", effect, n=decision.n)
     text += f" [{low:+.3g}, {high:+.3g}], n = {decision.n}"
     if decision.verdict == "undecided":
-        text += f"; {_seeds_text(decision.needed)}"
+        text += f"; {seeds_text(decision.needed)}"
     return Finding(
         decision.verdict, text, effect, low, high, decision.p, decision.n, decision.needed
     )
 
 
-def _seeds_text(needed: int | None) -> str:
+def seeds_text(needed: int | None) -> str:
+    """Return how many seeds would decide a claim, in words."""
     return (
         f"{needed:,} seeds would decide" if needed else "more seeds than one can train would decide"
     )
