@@ -68,7 +68,7 @@ def by_model(
         axis.set_xticks(range(len(models)), list(map(model_title, models)), rotation=35, ha="right")
     if shown:
         patches = [Patch(color=colour, alpha=0.55) for colour in ("C0", PUBLISHED_COLOUR)]
-        _legend(figure, patches, [f"ours, {count_runs(table)}", behind])
+        place_legend(figure, patches, [f"ours, {count_runs(table)}", behind])
     return figure
 
 
@@ -90,7 +90,7 @@ def _title(axis: Axes, score: str, table: Table) -> None:
     axis.set_title(fill(marked_title(table, score), TITLE_WIDTH))
 
 
-def _legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
+def place_legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """A legend above all panels, in as many columns as have room; long labels are broken."""
     room = figure.get_figwidth() - HANDLE_WIDTH
     broken = [fill(label, int(room / LETTER_WIDTH)) for label in labels]
@@ -190,7 +190,7 @@ def by_value(
             axis.set_xlabel(name)
     axes[0].set_ylabel(score_title(score))
     if table["data"].nunique() > 1 or published is not None:
-        _legend(figure, *axes[0].get_legend_handles_labels())
+        place_legend(figure, *axes[0].get_legend_handles_labels())
     return figure
 
 
@@ -256,7 +256,7 @@ def by_seed(study: Results, scores: Sequence[str] | None = None) -> Figure:
         _rows(axis, names)
         _title(axis, score, table)
     if table["data"].nunique() > 1:
-        _legend(figure, *axes[0].get_legend_handles_labels())
+        place_legend(figure, *axes[0].get_legend_handles_labels())
     return figure
 
 
@@ -306,7 +306,7 @@ def shares(study: Results, scores: Sequence[str] | None = None) -> Figure:
     _rows(axis, list(map(score_title, scores)))
     axis.set_xlim(0, 1)
     axis.set_xlabel("share of the variance")
-    _legend(figure, *axis.get_legend_handles_labels())
+    place_legend(figure, *axis.get_legend_handles_labels())
     return figure
 
 
@@ -358,5 +358,5 @@ def trade_off(study: Results, error: str, scores: Sequence[str] | None = None) -
         _log_if_wide(axis.xaxis, table[error])
         axis.set_xlabel(score_title(error))
         _title(axis, score, table)
-    _legend(figure, *axes[0].get_legend_handles_labels())
+    place_legend(figure, *axes[0].get_legend_handles_labels())
     return figure

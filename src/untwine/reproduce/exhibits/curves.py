@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from untwine.plot.studies import place_legend
 from untwine.reproduce.evidence import Evidence, value_of
 from untwine.reproduce.registry import exhibit
 from untwine.study import statistics
@@ -54,7 +55,7 @@ def curves(
         axis.set_yscale("log" if log else "linear")
         axis.set_xlabel(score_title(x))
         axis.set_ylabel(score_title(score))
-    axes[0].legend(fontsize=8, frameon=False)
+    place_legend(figure, *axes[0].get_legend_handles_labels())
     yield Section(
         f"curves-{study}",
         f"{join_names([score_title(score) for score in y])} against {score_title(x)}",

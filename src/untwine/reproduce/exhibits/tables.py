@@ -12,6 +12,7 @@ from untwine.reproduce.evidence import Evidence, Runs, available, value_of
 from untwine.reproduce.registry import exhibit
 from untwine.spec import Run
 from untwine.study.statistics import Table
+from untwine.study.titles import score_title
 from untwine.tools.pages import Section, file_name
 
 MISSING = "–"
@@ -89,7 +90,8 @@ def collapses(
     yield Section(
         file_name("collapses", study),
         "Seeds that collapsed",
-        f"On {evidence.heading(study)}. A seed has collapsed if its {score} is above {above:g}.",
+        f"On {evidence.heading(study)}. A seed has collapsed if its {score_title(score)} is above "
+        f"{above:g}.",
         header=("", "collapsed"),
         rows=tuple(rows),
     )
