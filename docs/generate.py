@@ -5,8 +5,9 @@ python docs/generate.py --check    list what is out of date, and exit with 1 if 
 python docs/generate.py --sheets   also render the contact sheets of the datasets (minutes)
 python docs/generate.py --reproductions DIR   also copy the results of `untwine reproduce` into the
                                    pages of reproductions/, between the markers of each item
-python docs/generate.py --results  also rebuild the items of papers in trial from the tables in
-                                   reproductions/results, and the picture of all verdicts
+python docs/generate.py --results [PAPER ...]   also rebuild the items of these papers in trial, or
+                                   of all, from the tables in reproductions/results; of all, also
+                                   draw the picture of all verdicts
 """
 
 import re
@@ -192,8 +193,10 @@ def main() -> int:
         fill_reproductions(lambda address: item_results(address, folder), sorted(others))
     if "--results" in sys.argv:
         require_published()
-        fill_reproductions(rebuilt_item, trial_papers())
-        draw_verdicts()
+        named = [word for word in sys.argv[sys.argv.index("--results") + 1 :] if word[0] != "-"]
+        fill_reproductions(rebuilt_item, named or trial_papers())
+        if not named:
+            draw_verdicts()
     texts = pages()
     stale = [
         path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text

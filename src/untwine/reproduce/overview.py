@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from untwine.reproduce.claim_tests.findings import Finding
+from untwine.reproduce.claim_tests.findings import Finding, seeds_text
 from untwine.reproduce.claims import (
     CEILING,
     KINDS,
@@ -19,8 +19,8 @@ from untwine.reproduce.claims import (
     Verdict,
     survives_holm,
 )
-from untwine.reproduce.items import paper_names, read_causes, read_paper
-from untwine.reproduce.trial import read_verdicts
+from untwine.reproduce.items import paper_names, plan_study, read_causes, read_paper
+from untwine.reproduce.trial import read_records, read_verdicts
 from untwine.tools.sealed import read_json
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ COLOURS = {
     NOT_RUN: "#e4e4e4",
 }
 HEADINGS = {OURS: "our runs", PUBLISHED: "published runs", "paper scale": "paper scale"}
+RESULTS = "docs/reproductions/results"  # where the tables of the documentation are
+LINE = 52  # squares of a line of the picture
+PAPER_GAP = 0.4  # between papers, in squares
 NOT_HOLM = "†"  # decided alone, not once the number of claims is counted
 
 
@@ -56,7 +59,12 @@ def verdict_table(name: str, results: Path) -> str:
         for kind, finding in v.findings.items()
         if finding.verdict != NOT_RUN
     ]
-    parts = [count_sentence(facts, verdicts), "\n".join(lines), _dagger_sentence(firm)]
+    parts = [
+        count_sentence(facts, verdicts),
+        replication_sentence(name, results),
+        "\n".join(lines),
+        _dagger_sentence(firm),
+    ]
     if details:
         body = "\n".join(details)
         parts.append(f"<details><summary>All numbers</summary>\n\n{body}\n\n</details>")
@@ -77,15 +85,45 @@ def count_sentence(facts: Mapping[str, Any], verdicts: Sequence[Verdict]) -> str
     return sentence
 
 
+def replication_sentence(name: str, results: Path) -> str:
+    """Return how many of our runs there are, if others' decide the claims, and how to make more."""
+    paper = read_paper(name)
+    if (paper["decided-by"] or OURS) == OURS:
+        return ""
+    records = read_records(paper, "laptop", results)
+    made = {run.hash for record in records.values() for run in record.study.runs}
+    studies = {
+        study: {run.hash for run in plan_study(paper, study, "laptop", {}).runs}
+        for study in paper["studies"]
+    }
+    planned = set().union(*studies.values())
+    count = f"{len(planned & made)} of {len(planned)} runs"
+    if planned <= made:
+        return f"Our replication is complete: {count}."
+    parts = [f"{len(h & made)} of {len(h)} in `{study}`" for study, h in studies.items()]
+    note = ", which share some" if sum(map(len, studies.values())) > len(planned) else ""
+    return (
+        f"Our replication has {count} so far ({', '.join(parts)}{note}). Claims that need the "
+        f"others are *not run*. `untwine reproduce {name} --recorded {RESULTS} --out trials` makes "
+        f"the missing runs, and `untwine reproduce {name} --results {RESULTS} --out trials` adds "
+        "each setting once all its seeds are finished."
+    )
+
+
 def _cell(finding: Finding | None, firm: bool) -> str:
     """Return a verdict with its effect and interval."""
     if finding is None:
         return "–"
     text = f"**{finding.verdict}**" + ("" if firm else NOT_HOLM)
-    if finding.effect is not None and finding.low is not None and finding.high is not None:
-        text += f" {finding.effect:+.3g} [{finding.low:+.2g}, {finding.high:+.2g}], n = {finding.n}"
-    if finding.needed and finding.verdict == "undecided":
-        text += f"; {finding.needed:,} seeds would decide"
+    undecided = finding.verdict == "undecided"
+    if finding.effect is None and finding.p is None:
+        return text
+    if finding.low is None or finding.high is None:  # a ranking or best values: no one effect
+        facts = finding.text.partition(". By dataset")[0]
+        return f"{text} {facts.partition(' datasets: ')[0]}"
+    text += f" {finding.effect:+.3g} [{finding.low:+.2g}, {finding.high:+.2g}], n = {finding.n}"
+    if undecided and finding.n > 1:
+        text += f"; {seeds_text(finding.needed)}"
     return text
 
 
@@ -135,35 +173,35 @@ def matrix(results: Path) -> str:
 
 
 def draw_matrix(results: Path) -> Figure:
-    """Draw a square for each claim, a row for each paper and kind of evidence."""
+    """Draw a square for each claim, some lines of them for each paper and kind of evidence."""
     from matplotlib.patches import Patch, Rectangle
 
     from untwine.tools.figures import panels
 
-    rows: list[tuple[str, list[str]]] = []
+    squares: list[tuple[int, float, str]] = []  # column, height, verdict
+    labels: dict[float, str] = {}  # by height
+    y = 0.0
     for name, verdicts in all_verdicts(results).items():
         for kind in KINDS:
             row = [v.findings[kind].verdict for v in verdicts if kind in v.findings]
-            if any(verdict != NOT_RUN for verdict in row):
-                rows.append((f"{name}, {HEADINGS[kind]}", sorted(row, key=VERDICTS.index)))
-    width = max(len(row) for _, row in rows)
-    figure, (axis,) = panels(1, width=0.17 * width + 2.6, height=0.32 * len(rows) + 0.9)
-    for y, (_, row) in enumerate(rows):
-        for x, verdict in enumerate(row):
-            axis.add_patch(Rectangle((x, y + 0.12), 0.86, 0.76, color=COLOURS[verdict]))
-    axis.set(xlim=(0, width), ylim=(len(rows), 0), xticks=[])
-    axis.set_yticks([y + 0.5 for y in range(len(rows))], [name for name, _ in rows])
+            if all(verdict == NOT_RUN for verdict in row):
+                continue
+            labels[y + 0.5] = f"{name}, {HEADINGS[kind]}: {len(row)} claims"
+            for position, verdict in enumerate(sorted(row, key=VERDICTS.index)):
+                line, column = divmod(position, LINE)
+                squares.append((column, y + line, verdict))
+            y = squares[-1][1] + 1
+        y += PAPER_GAP
+    figure, (axis,) = panels(1, width=0.17 * LINE + 3.2, height=0.26 * y + 0.6)
+    for x, height, verdict in squares:
+        axis.add_patch(Rectangle((x, height + 0.08), 0.86, 0.84, color=COLOURS[verdict]))
+    axis.set(xlim=(0, LINE), ylim=(y, 0), xticks=[])
+    axis.set_yticks([*labels], [*labels.values()])
     axis.tick_params(length=0)
     for side in axis.spines.values():
         side.set_visible(False)
-    shown = [v for v in VERDICTS if any(v in row for _, row in rows)]
+    occurring = {verdict for _, _, verdict in squares}
+    shown = [verdict for verdict in VERDICTS if verdict in occurring]
     patches = [Patch(color=COLOURS[verdict], label=verdict) for verdict in shown]
-    axis.legend(
-        handles=patches,
-        ncols=len(shown),
-        frameon=False,
-        fontsize=8,
-        loc="upper left",
-        bbox_to_anchor=(0, 0),
-    )
+    figure.legend(handles=patches, ncols=len(shown), frameon=False, loc="outside lower left")
     return figure

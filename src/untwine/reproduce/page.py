@@ -15,13 +15,16 @@ from untwine.reproduce.claims import OURS, PUBLISHED, Verdict, assess_claim
 from untwine.reproduce.evidence import Evidence, NoRuns, PublishedEvidence
 from untwine.reproduce.items import SCALES, STAND_IN_ENDING, Item, PreparedItem, all_items
 from untwine.reproduce.registry import render_entry
-from untwine.reproduce.trial import read_records, recorded_evidence
+from untwine.reproduce.trial import check_unchanged, read_records, recorded_evidence
 from untwine.tools.files import read_bytes, write_bytes
 from untwine.tools.pages import SHOWS_DATA, Section, markdown, render, save_figures
 from untwine.tools.sealed import read_json, write_json
 from untwine.tools.terminal import format_duration
 
 MAX_TEXT_BYTES = 1 << 20
+NOT_DRAWN = (
+    "Not drawn: it needs models, which the tables do not hold. `untwine reproduce {}` draws it."
+)
 LEFT_OUT = "The picture shows photographs that may not be passed on; the command draws it."
 
 
@@ -77,6 +80,9 @@ def rebuild_item(item: Item, results: Path, folder: Path) -> str:
 
     Returns:
         Markdown
+
+    Raises:
+        DataError: settings or claims changed since the first run, and the change is not listed.
     """
     from matplotlib import rc_context
 
@@ -89,10 +95,11 @@ def rebuild_item(item: Item, results: Path, folder: Path) -> str:
             try:
                 sections = list(render_entry(evidence, entry))
             except NoRuns:
-                parts.append(_kept_pictures(_picture_file(item, number, results)))
+                kept = _kept_pictures(_picture_file(item, number, results))
+                parts.append(kept or NOT_DRAWN.format(item.address))
                 continue
             parts += map(markdown, save_figures(sections, folder, quiet=True))
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(dict.fromkeys(filter(None, parts))) + "\n"
 
 
 def record_pictures(prepared: PreparedItem, results: Path) -> list[Path]:
@@ -139,6 +146,7 @@ def record_pictures(prepared: PreparedItem, results: Path) -> list[Path]:
 
 def _recorded(item: Item, results: Path) -> Evidence:
     records = read_records(item.paper, "laptop", results)
+    check_unchanged(item.paper, records)
     return recorded_evidence(
         item, "laptop", {k: r for k, r in records.items() if k in item.studies}
     )
