@@ -9,7 +9,13 @@ import pytest
 
 from untwine.reproduce.claims import OURS, VERDICTS, assess_claim, claims_of
 from untwine.reproduce.items import items_of, paper_names, read_causes, read_paper
-from untwine.reproduce.overview import all_verdicts, draw_matrix, matrix, verdict_table
+from untwine.reproduce.overview import (
+    all_verdicts,
+    draw_matrix,
+    matrix,
+    replication_sentence,
+    verdict_table,
+)
 from untwine.reproduce.trial import check_unchanged, read_records, recorded_evidence
 from untwine.tools import pages
 
@@ -45,6 +51,24 @@ def test_claims_in_trial_have_a_name_and_a_place(name):
     assert max(Counter(claim.name for claim in claims).values()) == 1
     assert read_causes(name).keys() <= {claim.name for claim in claims}
     assert all({"says", "gave", "why"} <= claim.keys() for claim in paper["dropped"])
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_every_contradiction_shows_its_cause(name):
+    if json.loads((RESULTS / f"{name}.json").read_text())["protocol"] != "trial":
+        pytest.skip("the trial is not run")
+    causes = read_causes(name)
+    found = {v.name: {f.verdict for f in v.findings.values()} for v in all_verdicts(RESULTS)[name]}
+    assert [
+        one for one, seen in found.items() if "contradicted" in seen and one not in causes
+    ] == []
+
+
+def test_a_page_says_how_many_runs_a_replication_has():
+    page = (DOCS / "comparison.md").read_text("utf-8")
+    assert replication_sentence("comparison", RESULTS) in page
+    assert re.search(r"Our replication (has \d+ of 222 runs so far|is complete)", page)
+    assert not replication_sentence("dip-vae", RESULTS)  # its own runs decide
 
 
 @pytest.mark.parametrize("name", TRIALS)
