@@ -25,14 +25,21 @@ class Bars:
 PICTURES = {
     "job": Bars("The whole job: hours", 1),
     "peers": Bars("Training: images per second", 3, labels=(0, 1)),
+    "train": Bars("Training, 64 pixels: images per second", 2, labels=(0, 1), ours="trainer"),
     "busy": Bars(
         "Beside four busy neighbours: work per CPU second over that of one thread",
         (2, 3),
         table=2,
     ),
+    "models": Bars("A step of every model: times a VAE's", 2, ours=""),
+    "data": Bars("Loading: % of a training step", 4, ours=""),
+    "encode": Bars("Encoding and decoding: images per second", (1, 2)),
     "metrics": Bars("Scores: times as fast as the other way", 4, ours="", logarithmic=True),
+    "evaluate": Bars("Scoring a model: processor seconds", 1, ours=""),
     "fid": Bars("FID: images per second", (1, 2)),
+    "study": Bars("A study of eight runs: seconds", 1, ours=""),
     "startup": Bars("Start: seconds of a process", 1, ours=""),
+    "explorer": Bars("Explorer: milliseconds until an answer", 2, ours="", logarithmic=True),
 }
 
 
