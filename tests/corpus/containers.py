@@ -41,6 +41,25 @@ def matlab(compress=True, **arrays):
     return stream.getvalue()
 
 
+def nested_cells(depth, size=48):
+    """A MATLAB variable of cells in cells; SciPy's compiled reader follows them to its end."""
+    head = struct.pack("<IIII", 6, 8, 1, 0) + struct.pack("<IIii", 5, 8, 1, 1)
+    cell = struct.pack("<II", 14, size) + head + struct.pack("<II", 1, 0)
+    return CAR[:128] + matlab_element(1, (1, 1), cell * depth)
+
+
+def matlab_element(kind, shape, content=b""):
+    """The variable `im` of a class and shape, whose size is that of its content."""
+    head = struct.pack("<IIII", 6, 8, kind, 0) + struct.pack("<IIii", 5, 8, *shape)
+    body = head + struct.pack("<HH4s", 1, 2, b"im") + content
+    return struct.pack("<II", 14, len(body)) + body
+
+
+def packed_element(content):
+    packed = zlib.compress(content)
+    return struct.pack("<II", 15, len(packed)) + packed
+
+
 def picture(side=16):
     stream = io.BytesIO()
     Image.new("RGB", (side, side), "red").save(stream, "PNG")
@@ -117,8 +136,8 @@ def matrix(values, magic):
 
 COLUMNS = {"a": [1.0, 2.0, 3.5], "b": [3, 4, 5], "kind": ["x", "y", "x"]}
 CAR = matlab()
+FIELD = struct.pack("<HHiII8s", 5, 4, 8, 1, 8, b"a")  # the names of the fields of a structure
 ZEROS = bytes(68_000_000)  # more than a small file may unpack to
-PACKED_ZEROS = zlib.compress(ZEROS, 1)
 
 VALID = {
     "hdf5": {"3dshapes.h5": hdf5()},
@@ -178,7 +197,15 @@ CASES = {
         "text.mat": matlab(im="text"),
         "struct.mat": matlab(im={"a": {"b": 1}}),
         "cells.mat": matlab(im=np.array([[1], ["a"]], dtype=object)),
-        "bomb.mat": CAR[:128] + struct.pack("<II", 15, len(PACKED_ZEROS)) + PACKED_ZEROS,
+        "nested.mat": nested_cells(60_000),
+        "packed.mat": CAR[:128] + packed_element(nested_cells(100_000)[128:]),
+        "many-cells.mat": CAR[:128] + matlab_element(1, (30_000, 30_000)),
+        "many-fields.mat": CAR[:128] + matlab_element(2, (10**8, 1), FIELD),
+        "long-text.mat": CAR[:128] + matlab_element(4, (10**9, 1), struct.pack("<II", 4, 0)),
+        "large.mat": CAR[:128] + matlab_element(9, (10**9, 1), struct.pack("<II", 2, 0)),
+        "sparse.mat": CAR[:128] + matlab_element(5, (10**9, 10**9)),
+        "old.mat": struct.pack("<5i", 0, 9, 9, 0, 3) + b"im\0" + bytes(1000),
+        "bomb.mat": CAR[:128] + packed_element(ZEROS),
     },
     "tar of MATLAB": {
         "empty.tar.gz": b"",
@@ -221,6 +248,8 @@ CASES = {
         "wide.csv": b"," * 20_000,
         "nul.csv": b"a,b\n\0,1\n2,\0\n",
         "quote.csv": b'a,b\n"1,2\n3,4\n',
+        "empty-cells.csv": b"a,b\n" + b",\n" * 2_200_000,
+        "empty-rows.csv": gzip.compress(b"a,b\n" + b",\n" * 9_000_000, 1, mtime=0),
         "same.csv": b"a,a\n1,2\n3,4\n",
         "words.csv": b"a,b\nx,y\nz,w\n",
         "huge.csv": b"a,b\n1e400,1\n1,2\n",

@@ -51,6 +51,14 @@ def picture(kind="PNG", size=(8, 8), mode="RGB"):
     return stream.getvalue()
 
 
+def many_scans(scans=200):
+    """A progressive JPEG whose last scan is there many times."""
+    content = io.BytesIO()
+    Image.new("L", (256, 256), 128).save(content, "JPEG", progressive=True)
+    head, mark, last = content.getvalue().removesuffix(b"\xff\xd9").rpartition(b"\xff\xda")
+    return head + (mark + last) * scans + b"\xff\xd9"
+
+
 def png_of(width, height):
     """A PNG that announces many pixels and holds none."""
 
@@ -121,9 +129,13 @@ CASES = {
         "ragged.csv": b"1,2\n3\n",
         "bytes.csv": b"\xff\xfe\x00",
         "wide.csv": b"," * 20_000,
+        "lines.csv": gzip.compress(b"1,2\n" + b"\n" * 20_000_000, 1, mtime=0),
+        "cells.csv": gzip.compress(b"1,2\n" * 2_000_000, 1, mtime=0),
     },
     "picture": {
         "empty.png": b"",
+        "scans.jpg": many_scans(),
+        "plain.ppm": b"P3 1000 1000 255\n" + b"0 " * 3_000_000,
         "postscript.png": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n",
         "wide.png": png_of(13_000, 13_000),
         "wider.png": png_of(2**31 - 1, 2**31 - 1),
@@ -165,6 +177,7 @@ CASES = {
         "name.csv": b"model_name,dataset,model_random_seed,vae_beta\n,d,0,1\n",
         "wide.csv": b"," * 20_000,
         "longer-rows.csv": b"model,setting\n" + b"," * 3000 + b"\n",
+        "empty-rows.csv.gz": gzip.compress(TABLE.encode() + b",,,,\n" * 4_000_000, 1, mtime=0),
         "cut.csv.gz": gzip.compress(TABLE.encode(), mtime=0)[:-9],
     },
     **CONTAINERS["CASES"],

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from untwine.data.arrays import as_vectors
 from untwine.data.dataset import BERNOULLI, Dataset, Factors, Vectors
-from untwine.data.incoming.bounds import read_packed, refuse_unreadable
+from untwine.data.incoming.bounds import read_table_text, refuse_unreadable
 from untwine.data.incoming.tables import MAX_COLUMNS, read_parquet
 from untwine.errors import DataError
 from untwine.records import Columns
@@ -102,9 +102,8 @@ def _numbers(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
         if column.dtype.kind in "biuf":
             values[:, k] = column
             continue
-        cells = [_number(cell) for cell in column]
-        bad = [row for row, cell in enumerate(cells) if cell is None]
-        if 2 * len(bad) > len(cells) or column.dtype.kind in "mM":
+        cells, bad = _parse_cells(column)
+        if 2 * len(bad) > len(column) or column.dtype.kind in "mM":
             words.append(name)
         elif bad:
             raise DataError(
@@ -119,6 +118,19 @@ def _numbers(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
         raise DataError(f"{several} words such as {example!r}, not numbers; {cure}")
     _require_finite(values, list(columns))
     return values
+
+
+def _parse_cells(column: NDArray[Any]) -> tuple[list[float | None], list[int]]:
+    """The cells as numbers, and the rows of words; ends where more than half are words."""
+    cells: list[float | None] = []
+    bad: list[int] = []
+    for row, cell in enumerate(column):
+        cells.append(_number(cell))
+        if cells[-1] is None:
+            bad.append(row)
+            if 2 * len(bad) > len(column):
+                break
+    return cells, bad
 
 
 def _number(cell: Any) -> float | None:
@@ -274,7 +286,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
     with refuse_unreadable("its lines differ in length or are damaged"):
         try:
-            text = read_packed(path).decode("utf-8-sig")
+            text = read_table_text(path).decode("utf-8-sig")
         except UnicodeDecodeError:
             raise DataError("it is not text in UTF-8; save it as CSV in UTF-8") from None
         stream = io.StringIO(text, newline="")

@@ -9,7 +9,7 @@ import numpy as np
 from untwine.data.dataset import Dataset, Factors
 from untwine.data.files import File
 from untwine.data.incoming.bounds import refuse_unreadable
-from untwine.data.incoming.tables import read_matlab
+from untwine.data.incoming.matlab import read_matlab
 from untwine.data.pictures import (
     Tree,
     decode_pictures,
@@ -55,7 +55,7 @@ def _read_annotations(tree: Tree, name: str) -> dict[str, int]:
     """File names to models from 0, from a published MATLAB file."""
     what = f"{name} in {tree.root}"
     rows = read_matlab(tree.read(name), "annotations", what)
-    rows = [rows] if isinstance(rows, dict) else rows  # scipy unwraps a list of one
+    rows = [rows] if isinstance(rows, dict) else rows  # of a list of one
     with refuse_unreadable(f"{what} must hold fname and class of each picture"):
         labels = {str(row["fname"]): int(row["class"]) - 1 for row in rows}
     if not all(0 <= label < MODELS for label in labels.values()):

@@ -14,7 +14,7 @@ from untwine.data.cache import cached_arrays
 from untwine.data.dataset import Dataset, Factors, Pixels
 from untwine.data.files import File, open_files
 from untwine.data.incoming.archives import stream_tar
-from untwine.data.incoming.tables import read_matlab
+from untwine.data.incoming.matlab import read_matlab
 from untwine.data.pictures import shrink
 from untwine.errors import DataError
 from untwine.registry import dataset

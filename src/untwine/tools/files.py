@@ -15,13 +15,19 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
-from untwine.errors import ParameterError, RunError, UntwineError
+from untwine.errors import DamagedFile, ParameterError, RunError, UntwineError
 
 READ_FLAGS = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
 )
 WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 WRITE_FLAGS |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
+
+
+MAX_HOLLOW_BYTES = 2**26  # of a file that is all holes
+MAX_HOLLOW_RATIO = 200  # of the size of a larger file to what is written in it
+BLOCK = 512  # bytes, of `stat`
+MAX_PIECES = 10_000  # of a file with holes that are looked at
 
 
 def read_bytes(path: Path, max_bytes: int, *, error: type[UntwineError] = RunError) -> bytes:
@@ -54,7 +60,42 @@ def open_regular(path: Path, *, error: type[UntwineError] = RunError) -> Buffere
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise error(f"{path} is not a regular file; remove it")
+    if is_hollow(handle):
+        os.close(handle)
+        raise error(f"{path} is nearly all holes, which no program writes there; copy it again")
     return os.fdopen(handle, "rb")
+
+
+def regular_size(path: Path) -> int:
+    """The size of a file that `open_regular` opens."""
+    with open_regular(path, error=DamagedFile) as stream:
+        return os.fstat(stream.fileno()).st_size
+
+
+def is_hollow(handle: int) -> bool:
+    """Whether an open file is nearly all holes: they take no disk, and are read as zeros."""
+    state = os.fstat(handle)
+    allocated = BLOCK * getattr(state, "st_blocks", state.st_size)
+    return all(
+        state.st_size > max(MAX_HOLLOW_BYTES, MAX_HOLLOW_RATIO * count())
+        for count in (lambda: allocated, lambda: _written(handle, state.st_size))
+    )
+
+
+def _written(handle: int, size: int) -> int:
+    """How many bytes of a file are not holes; of a file in very many pieces, its size."""
+    total = end = 0
+    try:
+        for _ in range(MAX_PIECES):
+            try:
+                start = os.lseek(handle, end, os.SEEK_DATA)
+            except OSError:  # nothing but a hole from here on
+                return total
+            end = os.lseek(handle, start, os.SEEK_HOLE)
+            total += end - start
+    finally:
+        os.lseek(handle, 0, os.SEEK_SET)
+    return size
 
 
 def expand_user(path: str | Path) -> Path:
@@ -66,6 +107,14 @@ def expand_user(path: str | Path) -> Path:
     if "\0" in str(path):
         raise ParameterError(f"{str(path)!r} is not the name of a file or directory")
     return Path(os.path.expanduser(path))
+
+
+def resolve(path: Path) -> Path:
+    """The absolute path with links followed; a link that leads to itself stays, and opens nowhere.
+
+    `Path.resolve` ends in a `RuntimeError` there.
+    """
+    return Path(os.path.realpath(path))
 
 
 def is_regular(path: Path) -> bool:
@@ -116,7 +165,7 @@ def write_bytes(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 def write_output(path: Path, content: bytes) -> None:
     """Write a file that the user named: atomically, unless it is a device or a pipe."""
-    path = path.resolve()
+    path = resolve(path)
     if path.exists() and not path.is_file():
         path.write_bytes(content)
     else:

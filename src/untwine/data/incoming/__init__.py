@@ -4,8 +4,10 @@
 `arrays`     .npy and .npz
 `archives`   .zip and .tar
 `pictures`   picture files
-`tables`     CSV, MATLAB and HDF5
+`tables`     CSV, Parquet and HDF5
+`matlab`     MATLAB files
 `documents`  YAML
+`databases`  SQLite
 
 Sizes that a file declares are compared with the bytes that are there before memory is taken, what
 is packed is unpacked within a limit, and no file leads to another one. A bad file ends in a

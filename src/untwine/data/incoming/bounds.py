@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
 from untwine.errors import DataError, UntwineError
+from untwine.tools.files import MAX_HOLLOW_BYTES, is_hollow
 
 FREE_BYTES = 2**26  # what any packed file may grow to
 MAX_RATIO = 200  # how many times its size a larger one may grow; dSprites grows 115 times
+FREE_TEXT_BYTES = 2**24  # as FREE_BYTES and MAX_RATIO, of tables in text
+MAX_TEXT_RATIO = 50
+FREE_CELLS = 2**21  # of any table in text
+BYTES_PER_CELL = 2  # of a larger one, at least
 MAX_REASON = 160  # characters of a decoder's own message that are quoted
 READ_CHUNK = 2**20
-BLOCK = 512  # bytes, of `stat`
-MAX_PIECES = 10_000  # of a file with holes that are looked at
 
 
 @contextmanager
@@ -69,27 +71,14 @@ def file_size(path: Path) -> int:
     """
     if not path.is_file():
         raise DataError(f"{path} is not a file" if path.exists() else f"there is no file at {path}")
-    state = path.stat()
-    allocated = BLOCK * getattr(state, "st_blocks", state.st_size)
-    if state.st_size > max_unpacked(allocated) and state.st_size > max_unpacked(_written(path)):
-        raise DataError(
-            f"{path} has {state.st_size:,} bytes, nearly all of them holes; copy it again"
-        )
-    return state.st_size
-
-
-def _written(path: Path) -> int:
-    """How many bytes of a file are not holes; of a file in very many pieces, its size."""
-    total = end = 0
-    with path.open("rb") as stream:
-        for _ in range(MAX_PIECES):
-            try:
-                start = os.lseek(stream.fileno(), end, os.SEEK_DATA)
-            except OSError:  # nothing but a hole from here on
-                return total
-            end = os.lseek(stream.fileno(), start, os.SEEK_HOLE)
-            total += end - start
-    return path.stat().st_size
+    size = path.stat().st_size
+    if size > MAX_HOLLOW_BYTES:
+        with path.open("rb") as stream:
+            if is_hollow(stream.fileno()):
+                raise DataError(
+                    f"{path} has {size:,} bytes, nearly all of them holes; copy it again"
+                )
+    return size
 
 
 class BoundedStream:
@@ -120,20 +109,44 @@ class BoundedStream:
 
 
 @contextmanager
-def open_packed(path: Path) -> Iterator[BoundedStream]:
-    """The content of a file, unpacked within limits if it is compressed with gzip."""
+def open_packed(path: Path, most: int | None = None) -> Iterator[BoundedStream]:
+    """The content of a file, unpacked within limits if it is compressed with gzip.
+
+    Args:
+        path: the file.
+        most: how many bytes it may unpack to; by default as `max_unpacked` says.
+    """
     size = file_size(path)
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         stream = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if packed else raw
-        yield BoundedStream(stream, max_unpacked(size) if packed else size, str(path))
+        most = max_unpacked(size) if most is None else most
+        yield BoundedStream(stream, most if packed else size, str(path))
 
 
 def read_packed(path: Path) -> bytes:
     """The content of a file, unpacked within limits if it is compressed with gzip."""
     with open_packed(path) as stream:
         return stream.read()
+
+
+def read_table_text(path: Path) -> bytes:
+    """The content of a table as text, unpacked within narrower limits, as cells take more."""
+    size = file_size(path)
+    with open_packed(path, max(FREE_TEXT_BYTES, MAX_TEXT_RATIO * size)) as stream:
+        content = stream.read()
+    check_cells(content, str(path), size)
+    return content
+
+
+def check_cells(content: bytes, what: str, size: int) -> None:
+    """Refuse a table of very many cells for the size of its file, most of which must be empty."""
+    cells = content.count(b"\n") + max(map(content.count, (b",", b";", b"\t")))
+    if cells > max(FREE_CELLS, size // BYTES_PER_CELL):
+        raise DataError(
+            f"{what} has {cells:,} cells in {size:,} bytes; unpack it, or leave out empty cells"
+        )
 
 
 def read_text(path: Path, most: int, errors: str = "strict") -> str:

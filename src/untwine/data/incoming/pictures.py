@@ -16,6 +16,10 @@ FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")  # none starts an
 KINDS = "a PNG, JPEG, GIF, WebP, BMP, TIFF or PPM file"
 MAX_PIXELS = 40_000_000
 MAX_BYTES = 2**28
+MAX_SCANS = 100  # of a JPEG file; each passes over all pixels, and may take a few bytes
+SCAN = b"\xff\xda"  # begins one
+MAX_PLAIN_BYTES = 2**22  # of a PPM file in decimal numbers, which are read one by one
+PLAIN = (b"P1", b"P2", b"P3")
 
 
 def read_picture_file(path: Path) -> bytes:
@@ -32,6 +36,7 @@ def decode_picture(content: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
     """
     from PIL import Image, UnidentifiedImageError
 
+    _check_work(content)
     try:
         image = Image.open(io.BytesIO(content), formats=FORMATS)
         if image.width * image.height > max_pixels:
@@ -51,6 +56,16 @@ def decode_picture(content: bytes, *, max_pixels: int = MAX_PIXELS) -> Image:
     except Exception as error:  # decoders of damaged files raise almost anything
         raise DataError(f"is damaged ({describe_error(error)}); choose another") from None
     return image
+
+
+def _check_work(content: bytes) -> None:
+    """Refuse a file whose decoding takes far longer than its pixels."""
+    if content.startswith(b"\xff\xd8") and content.count(SCAN) > MAX_SCANS:
+        raise DataError(f"is drawn in more than {MAX_SCANS} passes; save it again")
+    if content.startswith(PLAIN) and len(content) > MAX_PLAIN_BYTES:
+        raise DataError(
+            f"holds more than {MAX_PLAIN_BYTES:,} bytes of decimal numbers; save it in binary"
+        )
 
 
 def convert_picture(image: Image, mode: str) -> Image:

@@ -1,13 +1,11 @@
-"""Tables of other programs: CSV, Parquet, MATLAB and HDF5."""
+"""Tables of other programs: CSV, Parquet and HDF5."""
 
 from __future__ import annotations
 
 import io
 import math
 import re
-import struct
 import warnings
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from untwine.data.incoming.bounds import (
-    READ_CHUNK,
+    check_cells,
     check_unpacked,
     file_size,
-    max_unpacked,
-    read_packed,
+    read_table_text,
     refuse_unreadable,
 )
 from untwine.errors import DataError
@@ -38,15 +35,13 @@ MAX_COLUMNS = 10_000
 MAX_MIXED_COLUMNS = 4_000  # of numbers and words, which take longer
 BYTES_PER_CELL = 8
 SINGLE_QUOTED = re.compile(rb"(^|,)'[^'\n]*'(,|\r?$)", re.MULTILINE)  # a cell
-MATLAB_HEADER = 128  # bytes
-MATLAB_COMPRESSED = 15  # type of an element that is packed with zlib
 HDF5_FILTERS = {1, 2, 3, 4, 32000}  # gzip, shuffle, Fletcher's checksum, szip, LZF
 MAX_HDF5_CHUNK = 2**28  # bytes
 
 
 def read_csv(path: Path) -> pd.DataFrame:
     """A table with a header, plain or compressed with gzip, with single or double quotes."""
-    content = read_packed(path)
+    content = read_table_text(path)
     quote = "'" if SINGLE_QUOTED.search(content[:4096]) else '"'
     return parse_csv(content, str(path), quote=quote)
 
@@ -67,6 +62,7 @@ def parse_csv(
     first = content[: content.find(b"\n") + 1 or None]
     if not first.strip() or first.count(b",") >= MAX_MIXED_COLUMNS:
         raise DataError(f"{what} must begin with the names of 1 to {MAX_MIXED_COLUMNS:,} columns")
+    check_cells(content, what, len(content))
     types: Any = dict.fromkeys(texts, "str")
     with refuse_unreadable(f"{what} is not a CSV file"), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
@@ -81,7 +77,7 @@ def read_numbers(path: Path) -> NDArray[np.float64]:
     Of a file that `untwine encode` wrote, the codes.
     """
     with refuse_unreadable(f"{path} is not a CSV file of plain numbers"):
-        lines = read_packed(path).decode("utf-8-sig").splitlines()
+        lines = read_table_text(path).decode("utf-8-sig").splitlines()
         cells = lines[0].strip().split(",") if lines else []
         if not 1 <= len(cells) <= MAX_COLUMNS:
             raise DataError(f"{path} must have 1 to {MAX_COLUMNS:,} columns")
@@ -145,38 +141,6 @@ def _most_bytes(column: pa.ChunkedArray) -> int:
     compute: Any = pyarrow.compute  # whose functions are made when it is loaded
     longest = (compute.max(compute.binary_length(c.dictionary)).as_py() for c in column.chunks)
     return len(column) * max((length or 0 for length in longest), default=0)
-
-
-def read_matlab(content: bytes, name: str, what: str) -> Any:
-    """One variable of a MATLAB file; structures as dictionaries."""
-    from scipy.io import loadmat
-
-    with refuse_unreadable(f"{what} is not a MATLAB file with {name}"):
-        _check_matlab_size(content, what)
-        return loadmat(io.BytesIO(content), variable_names=[name], simplify_cells=True)[name]
-
-
-def _check_matlab_size(content: bytes, what: str) -> None:
-    """Refuse a file whose packed elements would grow too far."""
-    order = ">" if content[126:128] == b"MI" else "<"
-    left, start = max_unpacked(len(content)), MATLAB_HEADER
-    while start + 8 <= len(content):
-        kind, size = struct.unpack_from(f"{order}II", content, start)
-        start += 8
-        if kind == MATLAB_COMPRESSED:
-            left -= _unpacked_size(content[start : start + size], left)
-            if left < 0:
-                raise DataError(f"{what} unpacks to far more than its size; get it again")
-        start += size
-
-
-def _unpacked_size(packed: bytes, most: int) -> int:
-    """How many bytes a zlib stream unpacks to; counting stops beyond the most."""
-    unpacker, total = zlib.decompressobj(), 0
-    while packed and total <= most:
-        total += len(unpacker.decompress(packed, READ_CHUNK))
-        packed = unpacker.unconsumed_tail
-    return total
 
 
 @contextmanager
