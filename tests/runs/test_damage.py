@@ -144,7 +144,15 @@ def test_weights_that_do_not_fit_with_a_fitting_checksum_are_named(path, kind):
 def test_a_sparse_file_of_weights_is_refused_before_it_is_read(path):
     with (path / "model.safetensors").open("r+b") as stream:
         stream.truncate(1 << 33)
-    with pytest.raises(RunError, match="too large"):
+    with pytest.raises(RunError, match="nearly all holes"):
+        untwine.open_run(path)
+
+
+def test_a_history_of_very_many_cells_is_refused(path):
+    content = b"step,loss\n" + b"1,1\n" * 600_000
+    (path / "history.csv").write_bytes(content)
+    write_json(path / "done.json", {**read_json(path / "done.json"), "history": sha256(content)})
+    with pytest.raises(RunError, match="1,200,002 cells"):
         untwine.open_run(path)
 
 

@@ -165,3 +165,10 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path):
     with pytest.raises(RunError, match="bytes where 10 are allowed"):
         write_json(tmp_path / "a.json", CONTENT, max_bytes=10)
     assert not os.listdir(tmp_path)
+
+
+def test_very_many_small_values_are_refused_before_they_are_parsed(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_bytes(b'{"a": [' + b"[]," * 2_000_000 + b"[]]}")
+    with pytest.raises(DamagedFile, match="it holds 2,000,000 values where 1,048,576 are allowed"):
+        read_json(path)

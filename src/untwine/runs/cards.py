@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from untwine.records import LatentProfile, ModelCard
 from untwine.registry import networks
 from untwine.spec import MAX_MODEL_BYTES, build_from_card
 from untwine.specification import NUMBER_BOUNDS, Run
-from untwine.tools.files import is_regular
+from untwine.tools.files import regular_size
 from untwine.tools.sealed import read_json
 from untwine.tools.weights import load_weights, read_weights, weight_shapes
 from untwine.vae import VAE
@@ -52,7 +53,7 @@ MAX_SIDE = 1 << 20  # numbers along one axis of an example
 
 def load_from_card(card: ModelCard, file: Path, checksum: str, remedy: str) -> VAE:
     """The model of a card with the weights in a file, in evaluation mode on the CPU."""
-    size = file.stat(follow_symlinks=False).st_size if is_regular(file) else 0
+    size = regular_size(file) if os.path.lexists(file) else 0
     model = build_empty(card, BYTES_BESIDES_WEIGHTS + COPIES_OF_WEIGHTS * size)
     load_weights(model, read_weights(file, checksum, model, remedy), file)
     return model.eval()

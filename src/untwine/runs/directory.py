@@ -91,6 +91,7 @@ SCORE = {
 }
 SCORES = ({"weights": str, "scores": {str: SCORE}}, {str: SCORE})  # the second of version 0.1
 MAX_HISTORY_BYTES = 1 << 24
+MAX_HISTORY_CELLS = 1 << 20
 REMOVED = ".removed-"  # begins the name of a run that is being removed
 
 
@@ -313,6 +314,10 @@ def read_history(path: Path, record: Mapping[str, Any]) -> History:
     file, remedy = path / "history.csv", f"delete {path / 'done.json'} and start the run again"
     checksum = record.get("history")
     content = read_checked(file, checksum, max_bytes=MAX_HISTORY_BYTES, remedy=remedy)
+    if (cells := content.count(b",") + content.count(b"\n")) > MAX_HISTORY_CELLS:
+        raise DamagedFile(
+            f"{file} has {cells:,} cells where {MAX_HISTORY_CELLS:,} are allowed; {remedy}"
+        )
     try:
         rows = History(
             {key: int(value) if key == "step" else _finite(value) for key, value in row.items()}

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from typing import Any
 import filelock
 
 from untwine.errors import RunError, RunLocked
-from untwine.tools.files import WRITE_FLAGS, is_regular, read_bytes
+from untwine.tools.files import WRITE_FLAGS, read_bytes
 
 OWNER = re.compile(r"process (?P<process>\d{1,9}) on (?P<host>.*)")
 MAX_OWNER_BYTES = 400
@@ -28,11 +29,11 @@ def lock_directory(path: Path) -> Iterator[None]:
     """Lock a run directory, or raise `RunLocked`; the system releases it when the process dies.
 
     A finished run keeps no lock file. Nothing is written through a link: neither the directory nor
-    the lock may be one.
+    the lock may be one, nor a file that has another name elsewhere.
     """
     lock, owner = path / ".lock", path / ".owner"
-    for place, is_right in ((path, path.is_dir()), (lock, is_regular(lock))):
-        if place.is_symlink() or (place.exists() and not is_right):
+    for place, is_wrong in ((path, _is_not_a_directory(path)), (lock, _is_not_own_file(lock))):
+        if is_wrong:
             raise RunError(f"{place} is a link or no regular file; remove it, or copy the run")
     try:
         held = _acquire(lock)
@@ -52,6 +53,19 @@ def lock_directory(path: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):  # where open files cannot be removed
                 lock.unlink()
         held.release()
+
+
+def _is_not_a_directory(path: Path) -> bool:
+    return path.is_symlink() or (path.exists() and not path.is_dir())
+
+
+def _is_not_own_file(lock: Path) -> bool:
+    """Whether what is there may be someone else's file; some versions of filelock empty it."""
+    try:
+        state = os.lstat(lock)
+    except OSError:  # none is there
+        return False
+    return not stat.S_ISREG(state.st_mode) or state.st_nlink > 1
 
 
 def _acquire(lock: Path) -> filelock.BaseFileLock:

@@ -24,6 +24,7 @@ from untwine.tools.files import read_bytes, sha256, write_bytes
 
 FORMAT = 2  # version 0.1 wrote format 1, without a number
 MAX_JSON_BYTES = 1 << 24
+BYTES_PER_VALUE = 16  # a file is refused that may hold more values than its kind's limit allows
 MAX_DIGITS = 20  # of a whole number
 MAX_DEPTH = 16  # of values whose shape is not declared
 SEAL_LINE = re.compile(rb'\{"seal": "([0-9a-f]{64})",\n')
@@ -60,11 +61,18 @@ def read_json(
     except FileNotFoundError:
         raise RunError(f"{path.parent} is not a run: it has no {path.name}") from None
     try:
+        _check_count(content, max_bytes // BYTES_PER_VALUE)
         return parse_json(content, shape, sealed=sealed)
     except DamagedFile as error:
         raise DamagedFile(f"{path} is damaged: {error}{remedy and f'; {remedy}'}") from None
     except RunError as error:
         raise RunError(f"{path} {error}") from None
+
+
+def _check_count(content: bytes, most: int) -> None:
+    """Refuse content of very many small values, which take far more memory than their text."""
+    if (count := content.count(b",")) > most:
+        raise DamagedFile(f"it holds {count:,} values where {most:,} are allowed")
 
 
 def read_checked(path: Path, checksum: str | None, *, max_bytes: int, remedy: str) -> bytes:
