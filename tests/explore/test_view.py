@@ -4,6 +4,7 @@ import base64
 import io
 import math
 import shutil
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -430,6 +431,17 @@ def test_any_picture_fits(mode):
         x, note = uploads.fit_to_model(file_of(image, kind), torch.Size(shape))
         assert x.shape == shape and 0 <= x.min() <= x.max() <= 1
         assert "cropped to its middle" in note and note.endswith(".")
+
+
+def test_a_deep_picture_is_not_held_in_double_precision():
+    content = file_of(Image.new("I;16", (3000, 3000), 40_000), "PNG")
+    tracemalloc.start()
+    try:
+        x, _ = uploads.fit_to_model(content, torch.Size((1, 16, 16)))
+        assert tracemalloc.get_traced_memory()[1] < 6 * 3000 * 3000
+    finally:
+        tracemalloc.stop()
+    assert torch.allclose(x, torch.tensor(round(40_000 / 65_535 * 255) / 255))
 
 
 def test_an_upload_is_turned_cropped_and_told(looks):

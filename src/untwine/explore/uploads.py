@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_UPLOAD_PIXELS = 40_000_000
+ROWS_AT_ONCE = 64
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -74,19 +75,29 @@ def _crop(image: Image, height: int, width: int, done: list[str]) -> Image:
 
 def _convert(image: Image, mode: str, done: list[str]) -> Image:
     """Convert to 8 bits per channel; transparent parts become black if the mode has no alpha."""
-    from PIL import Image as images
-
     if image.mode.startswith("I;16") or image.mode in {"I", "F"}:
         image = _to_eight_bits(image)
         done.append("scaled to 8 bits")
     transparent = image.mode in {"LA", "La", "RGBA", "RGBa"} or "transparency" in image.info
     if transparent and mode != "RGBA":
-        over = _as_mode(image, "RGBA")
-        image = images.alpha_composite(images.new("RGBA", over.size, "black"), over)
+        image = _lay_on_black(image, mode)
         done.append("laid on black")
     elif image.mode not in {mode, "1", "L"} and mode == "L":
         done.append("made grey")
     return _as_mode(image, mode)
+
+
+def _lay_on_black(image: Image, mode: str) -> Image:
+    """The picture in another mode, on black where it is transparent; some rows at a time."""
+    from PIL import Image as images
+
+    flat = images.new(mode, image.size)
+    for top in range(0, image.height, ROWS_AT_ONCE):
+        box = (0, top, image.width, min(top + ROWS_AT_ONCE, image.height))
+        over = _as_mode(image.crop(box), "RGBA")
+        black = images.new("RGBA", over.size, "black")
+        flat.paste(_as_mode(images.alpha_composite(black, over), mode), box)
+    return flat
 
 
 def _as_mode(image: Image, mode: str) -> Image:
@@ -100,13 +111,24 @@ def _to_eight_bits(image: Image) -> Image:
     """Convert a grey image of more than 8 bits; 32-bit images are scaled by their own range."""
     from PIL import Image as images
 
-    values: NDArray[np.float64] = np.nan_to_num(np.asarray(image, np.float64))
-    if image.mode.startswith("I;16"):
-        low, high = 0.0, 65535.0
-    else:
-        low, high = float(values.min()), float(values.max())
-    scaled = (values - low) / ((high - low) or 1.0) * 255
-    return images.fromarray(scaled.round().astype(np.uint8))
+    values = np.asarray(image)
+    low, high = 0.0, 65535.0
+    if not image.mode.startswith("I;16"):
+        ends = [(b.min(), b.max()) for b in map(_finite, _blocks(values))]
+        low, high = float(min(ends)[0]), float(max(end for _, end in ends))
+    scaled = np.empty(values.shape, np.uint8)
+    for block, out in zip(_blocks(values), _blocks(scaled), strict=True):
+        out[:] = ((_finite(block) - low) / ((high - low) or 1.0) * 255).round()
+    return images.fromarray(scaled)
+
+
+def _blocks(values: NDArray[Any]) -> list[NDArray[Any]]:
+    """Some rows at a time, so that few of many pixels are held in double precision."""
+    return [values[row : row + ROWS_AT_ONCE] for row in range(0, len(values), ROWS_AT_ONCE)]
+
+
+def _finite(values: NDArray[Any]) -> NDArray[np.float64]:
+    return np.nan_to_num(values.astype(np.float64))
 
 
 def _resize(image: Image, width: int, height: int) -> Image:
