@@ -325,6 +325,39 @@ def test_a_file_that_no_search_wrote_is_refused(here, planted, table, value):
         untwine.tune("beta-vae", DATA, **search_twice)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "create table bookmarks(a)",
+        "create view trials2 as with recursive r(n) as (select 0 union all select n + 1 from r) "
+        "select n from r",
+        "create trigger t after insert on trials begin select 1; end",
+        "insert into trials(number, state) with recursive r(n) as (select 0 union all "
+        "select n + 1 from r where n < 100000) select n, 'COMPLETE' from r",
+    ],
+)
+def test_a_database_of_something_else_is_not_written_to(here, sql):
+    question = ({"run": "x", "seeds": 1}, {"beta"})
+    if "bookmarks" not in sql:
+        with database.database(here / "tune.db", *question, maximise=True):
+            pass
+    with contextlib.closing(sqlite3.connect(here / "tune.db")) as file:
+        file.execute(sql)
+        file.commit()
+    before = (here / "tune.db").read_bytes()
+    refusal = pytest.raises(DataError, match=r"tune\.db is not a search.*(belong|rows)")
+    with refusal, database.database(here / "tune.db", *question, maximise=True):
+        pass
+    assert (here / "tune.db").read_bytes() == before
+
+
+def test_a_search_is_kept_in_the_file_of_this_very_name(here):
+    name = "a?mode=memory%20#.db"
+    with database.database(here / name, {"run": "x"}, {"beta"}, maximise=True):
+        pass
+    assert [path.name for path in here.iterdir()] == [name]
+
+
 def test_without_the_library_the_sentence_names_the_extra(here, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingLibraryError, match=r"pip install 'untwine\[optuna\]'"):

@@ -19,6 +19,7 @@ from untwine.spec import Run
 from untwine.state import Row
 from untwine.tools.compute import seeded
 from untwine.tools.extras import needs_extra
+from untwine.tools.files import resolve
 from untwine.tools.images import image_grid
 from untwine.tools.terminal import warn
 from untwine.vae import VAE
@@ -106,8 +107,13 @@ class MLflow:
 
         out = run.parent
         place = os.environ.get("MLFLOW_TRACKING_URI")
-        pictures = None if place else (out.resolve() / "mlflow").as_uri()
-        place = place or f"sqlite:///{refuse_link(out.resolve() / 'mlflow.db')}"
+        if not place and set(str(resolve(out))) & set("?#%"):
+            raise RunError(
+                f"MLflow cannot keep its files in {out}, as ?, # and % have a meaning in its "
+                "addresses; use another --out, or set MLFLOW_TRACKING_URI"
+            )
+        pictures = None if place else (resolve(out) / "mlflow").as_uri()
+        place = place or f"sqlite:///{refuse_link(resolve(out) / 'mlflow.db')}"
         out.mkdir(parents=True, exist_ok=True)
         with FileLock(out / ".mlflow.lock"):  # two processes cannot both create the database
             self.client = mlflow.MlflowClient(tracking_uri=place)

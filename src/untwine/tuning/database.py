@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from untwine.data.incoming.bounds import describe_error, file_size, refuse_unreadable
+from untwine.data.incoming.bounds import describe_error, refuse_unreadable
+from untwine.data.incoming.databases import check_database, open_database
 from untwine.errors import DataError, ParameterError, RunError
 from untwine.tools.extras import needs_extra
 
 if TYPE_CHECKING:
     from optuna import Study
 
+MAX_ROWS = 100_000  # of all tables of a file, which are read whole
 NAME = "untwine"  # of the study in the file
 STARTUP_TRIALS = 5  # that are never pruned
 STATES = {"COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "stopped"}
@@ -89,10 +91,13 @@ def database(
     damaged = f"{file} is not a search, or is damaged"
     storage = None
     try:
-        if file.exists():
-            file_size(file)  # refuses pipes and folders
         with refuse_unreadable(damaged):
-            storage = optuna.storages.RDBStorage(f"sqlite:///{file.resolve()}")
+            if file.exists():
+                check_database(file, optuna_tables(), MAX_ROWS, damaged)
+            storage = optuna.storages.RDBStorage(
+                "sqlite:///search.db",  # an address gives ? and % in the name of a file a meaning
+                engine_kwargs={"creator": lambda: open_database(file)},
+            )
             pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS)
             study = optuna.create_study(
                 storage=storage,
@@ -110,6 +115,13 @@ def database(
         optuna.logging.set_verbosity(verbosity)
         if storage is not None:
             storage.engine.dispose()
+
+
+def optuna_tables() -> set[str]:
+    """The names of the tables that Optuna makes."""
+    from optuna.storages._rdb.models import BaseModel
+
+    return {*BaseModel.metadata.tables, "alembic_version"}
 
 
 def _check_trials(trials: Iterable[Tried], names: set[str]) -> None:
