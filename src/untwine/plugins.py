@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 
 from untwine.errors import ParameterError, UnknownNameError
-from untwine.tools.files import expand_user, sha256
+from untwine.tools.files import expand_user, resolve, sha256
 from untwine.tools.terminal import warn
 
 GROUP = "untwine"  # of entry points
@@ -146,7 +146,7 @@ _unpacked: Sources = {}  # in this process
 
 def announce(path: str | Path) -> Path:
     """Name a plug-in for this process and for those it will start."""
-    place = expand_user(path).resolve()
+    place = resolve(expand_user(path))
     if not source_of(place).is_file():
         raise ParameterError(
             f"there is no plug-in at {path}; name a .py file, or a folder with an __init__.py"
@@ -161,7 +161,7 @@ def announce(path: str | Path) -> Path:
 def announced_paths() -> list[Path]:
     """The files and folders in `UNTWINE_PLUGINS`."""
     words = os.environ.get(VARIABLE, "").split(os.pathsep)
-    return [expand_user(word).resolve() for word in words if word.strip()]
+    return [resolve(expand_user(word)) for word in words if word.strip()]
 
 
 def source_of(place: Path) -> Path:

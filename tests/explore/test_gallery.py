@@ -91,6 +91,18 @@ def test_equal_names_are_told_apart(explored, copied):
     assert looks[0].trained.path != looks[1].trained.path
 
 
+def test_names_that_are_not_utf_8_are_shown_by_their_bytes(explored, tmp_path):
+    for name in ("\udcff", "\udcfe-broken"):
+        shutil.copytree(explored[1]["plain"], tmp_path / name)
+    (tmp_path / "\udcfe-broken" / "run.json").write_text("{")
+    place = Gallery.find([], tmp_path)
+    assert set(place.paths) == {"\\xff", "\\xfe-broken"}
+    place.study().model_dump_json()
+    for line in place.lines():
+        line.model_dump_json()
+    assert place.view("\\xff").name == "\\xff"
+
+
 def test_lines_say_what_runs_are(explored):
     lines = {line.name: line for line in Gallery.find([], explored[0]).lines()}
     line = lines[explored[1]["plain"].name]

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 import untwine
+from untwine import plugins
 from untwine.errors import RunError, UntwineError
 from untwine.explore.gallery import Gallery
 from untwine.runs.finding import open_trained
-from untwine.tools.files import write_atomically
+from untwine.tools.files import resolve, write_atomically
 from untwine.tools.sealed import read_json, write_json
 
 
@@ -54,3 +55,12 @@ def test_damaged_json_is_named(tmp_path, content):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(RunError, match=r"is not a run: it has no run\.json"):
         read_json(tmp_path / "run.json")
+
+
+def test_a_link_that_leads_to_itself_is_no_error_until_it_is_opened(tmp_path, monkeypatch):
+    monkeypatch.setenv(plugins.VARIABLE, "")
+    (tmp_path / "loop").symlink_to("loop")
+    assert not resolve(tmp_path / "loop").exists()
+    for use in (plugins.announce, untwine.dataset):
+        with pytest.raises(UntwineError, match="loop"):
+            use(str(tmp_path / "loop"))

@@ -115,6 +115,7 @@ SPIN_COUNT = "10000"
 """Turns that a waiting thread of torch spins; its default of 300,000 is slow on a busy machine."""
 
 
+MAX_MESSAGE = 8_000  # characters of an error, which may quote names from a file
 NO_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
 """How torch says that there is no memory."""
 
@@ -127,7 +128,7 @@ def main() -> None:
     try:
         app()
     except UntwineError as error:
-        say(f"error: {error}")
+        say(f"error: {_shorten(str(error))}")
         sys.exit(2 if isinstance(error, ParameterError) else 1)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
@@ -135,8 +136,14 @@ def main() -> None:
         say("error: this needs more memory than there is; use less data, a smaller batch or model")
         sys.exit(1)
     except OSError as error:  # a file or directory that cannot be read or written
-        say(f"error: {error}")
+        say(f"error: {_shorten(str(error))}")
         sys.exit(1)
+
+
+def _shorten(text: str) -> str:
+    if len(text) <= MAX_MESSAGE:
+        return text
+    return f"{text[: MAX_MESSAGE // 2]} ... {text[-MAX_MESSAGE // 2 :]}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

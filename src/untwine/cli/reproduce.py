@@ -9,6 +9,7 @@ import typer
 from untwine.cli.options import Quiet
 from untwine.cli.study import report_outcome
 from untwine.errors import DataError, ParameterError
+from untwine.tools.files import resolve
 from untwine.tools.terminal import say, show_path, show_table
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def reproduce(
     if item and every:
         raise ParameterError("name an item or write --all, not both")
     if data is not None:
-        os.environ["UNTWINE_DATA"] = str(data.resolve())  # workers inherit it
+        os.environ["UNTWINE_DATA"] = str(resolve(data))  # workers inherit it
     if not item and not every:
         list_items(all_items())
         return

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from untwine.data.incoming.bounds import file_size, hash_stream, open_packed
 from untwine.errors import DamagedFile, DataError, RunError
-from untwine.tools.files import is_regular, read_bytes, write_atomically
+from untwine.tools.files import is_regular, read_bytes, resolve, write_atomically
 from untwine.tools.sealed import decode_json, read_json, write_json
 from untwine.tools.terminal import warn
 
@@ -75,7 +75,7 @@ def checksum(
 
     It is remembered until the file is replaced or changed: its inode, size or times.
     """
-    state = f"{path.resolve()}:{file_state(path)}:{kind}:{content}"
+    state = f"{resolve(path)}:{file_state(path)}:{kind}:{content}"
     note = cache_directory() / "checksums" / f"{hashlib.sha256(state.encode()).hexdigest()}.json"
     if not fresh:
         with suppress(RunError):  # none, or damaged
@@ -128,7 +128,7 @@ def digest_of_folder(root: Path, states: Mapping[str, str]) -> str:
         root: the folder.
         states: the names of the files, each with its `file_state`.
     """
-    folder_id = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()
+    folder_id = hashlib.sha256(os.fsencode(resolve(root))).hexdigest()
     note = cache_directory() / "checksums" / f"folder-{folder_id}.json"
     index: dict[str, list[str]] = {}
     with suppress(RunError):  # none, or damaged

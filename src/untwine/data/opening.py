@@ -12,7 +12,7 @@ from untwine.data.dataset import Dataset
 from untwine.errors import DataError, UnknownNameError, UntwineError
 from untwine.registry import EXPRESSION, Choice, Entry, datasets
 from untwine.schema import Value, format_value, unknown_name
-from untwine.tools.files import expand_user
+from untwine.tools.files import expand_user, resolve
 from untwine.tools.terminal import printable
 
 FILE_PARAMETERS = ("path", "painting")  # parameters of datasets that name files
@@ -51,7 +51,7 @@ def absolute_paths(entry: Entry, params: Mapping[str, Value]) -> dict[str, Value
     inner = {key: value for key in entry.expressions if (value := params.get(key))}
     return {
         **params,
-        **{key: str(expand_user(str(value)).resolve()) for key, value in files.items()},
+        **{key: str(resolve(expand_user(str(value)))) for key, value in files.items()},
         **{key: _absolute_expression(str(value)) for key, value in inner.items()},
     }
 
@@ -79,7 +79,7 @@ def resolve_dataset(data: str) -> tuple[Entry, dict[str, Value]]:
         entry, settings = datasets.parse(data)
         return entry, absolute_paths(entry, settings)
     if is_folder:
-        return datasets["folder"], {"path": str(path.resolve())}
+        return datasets["folder"], {"path": str(resolve(path))}
     if path.suffix.lower() in {".npy", ".npz"}:
         return datasets["array"], {"path": os.path.realpath(path)}
     if path.suffix.lower() in {".csv", ".tsv", ".parquet"}:

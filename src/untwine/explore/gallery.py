@@ -120,7 +120,7 @@ class Gallery:
         paths = self.paths
         lines = [self._line(name, path) for name, path in paths.items()]
         named = {
-            line.name: (spec := self._spec(path), run_name(path, spec))
+            line.name: (spec := self._spec(path), _as_unicode(run_name(path, spec)))
             for line, path in zip(lines, paths.values(), strict=True)
             if line.phase != "unreadable"
         }
@@ -299,17 +299,27 @@ def _name_runs(runs: Iterable[Path], named: Mapping[str, Path] | None = None) ->
     for path in dict.fromkeys(path.absolute() for path in runs):
         if path in known:
             continue
-        name, count = path.name, 1
+        name = first = _as_unicode(path.name)
+        count = 1
         while name in paths:
             count += 1
-            name = f"{path.name}-{count}"
+            name = f"{first}-{count}"
         paths[name] = path
     return paths
 
 
 def _without_path(error: Exception, path: Path) -> str:
     """What is wrong with a run, without the place of its directory."""
-    return str(error).replace(f"{path}/", "").replace(str(path), path.name)
+    return _as_unicode(str(error).replace(f"{path}/", "").replace(str(path), path.name))
+
+
+def _as_unicode(name: str) -> str:
+    """A name as answers can hold it, with the bytes that are no UTF-8 as \\x...
+
+    >>> print(_as_unicode("run \udcff"))
+    run \\xff
+    """
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _times(path: Path, *names: str) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from untwine.spec import Run
 from untwine.study.file import Study
 from untwine.study.job import Job, is_complete
 from untwine.study.remote import is_url, pull
-from untwine.tools.files import expand_user, read_bytes, sha256, write_bytes
+from untwine.tools.files import expand_user, read_bytes, resolve, sha256, write_bytes
 from untwine.tools.notebook import card_html
 from untwine.tools.sealed import read_json, write_json
 from untwine.tools.source import source_commit
@@ -115,7 +115,7 @@ def make_folder(
     path.mkdir(parents=True, exist_ok=True)
     _remove_old_scratch(path)
     if storage and not is_url(storage):
-        storage = str(expand_user(storage).resolve())
+        storage = str(resolve(expand_user(storage)))
     before = _read_former(path)
     storage = storage or _recorded_storage(path, before)
     runs = StudyFolder(path, study, storage=storage).runs

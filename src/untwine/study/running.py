@@ -18,7 +18,7 @@ from untwine.study.folder import StudyFolder, make_folder
 from untwine.study.job import Job, is_complete
 from untwine.study.local import Outcome
 from untwine.study.monitor import monitor
-from untwine.tools.files import expand_user
+from untwine.tools.files import expand_user, resolve
 from untwine.tools.process import raise_on_signals
 
 
@@ -112,4 +112,4 @@ def check_backend(backend: str, storage: str = "") -> None:
 
 def _absolute(job: Job) -> Job:
     """The job with a path that means the same on every node."""
-    return replace(job, out=str(expand_user(job.out).resolve()))
+    return replace(job, out=str(resolve(expand_user(job.out))))
