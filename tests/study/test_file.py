@@ -172,6 +172,12 @@ def test_plausible_slips_are_mistakes_with_their_line(text, line, sentence):
     assert "a mistake" in told and f"line {line}: " in told and sentence in told, told
 
 
+@pytest.mark.parametrize(("betas", "seeds", "kind"), [(100, 1001, "runs"), (1001, 1, "settings")])
+def test_a_study_of_very_many_is_a_mistake_before_any_is_built(betas, seeds, kind):
+    told = mistakes(f"models: {{beta-vae: {{beta: {list(range(betas))}}}}}\nseeds: {seeds}\n{REST}")
+    assert f"0 {kind}; write" in told
+
+
 def test_a_mistake_is_told_of_the_word_itself_and_not_of_a_part_of_it():
     told = mistakes("models:\n  beta-vae:\n    beta: 1\n    width: x\n    bta: 2\n" + REST)
     assert "line 5: there is no setting named 'bta'" in told

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from untwine.vae import VAE
 
 MAX_SEEDS = 100_000
-MAX_RUNS = 1_000_000
+MAX_RUNS = 100_000
+MAX_SETTINGS = 1_000  # each is built once, which takes some hundredths of a second
 STAND_IN = "sprites(size=16)"  # on which models are checked where no dataset can be opened
 
 
@@ -186,6 +187,12 @@ def _runs(
     """Every run; a setting that cannot be is noted and left out."""
     if _count_runs(document, max(1, len(datasets)) * len(seeds)) > MAX_RUNS:
         sentence = f"these lists multiply to more than {MAX_RUNS:,} runs; write shorter ones"
+        wrong.append((document.line("models"), sentence))
+        return
+    if _count_runs(document, max(1, len(datasets))) > MAX_SETTINGS:
+        sentence = (
+            f"these lists multiply to more than {MAX_SETTINGS:,} settings; write several studies"
+        )
         wrong.append((document.line("models"), sentence))
         return
     for model, body in document.content["models"].items():
