@@ -5,6 +5,7 @@ import io
 import json
 import pickle
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from PIL import Image
 import untwine
 from untwine.data import opening
 from untwine.errors import DataError, RunError
+from untwine.registry import networks
+from untwine.runs import cards
 from untwine.runs.cards import data_shape
 from untwine.runs.directory import open_run
 from untwine.tools.sealed import read_json, write_json
@@ -134,3 +137,15 @@ def test_the_shape_of_data_is_read_from_weights_where_only_one_fits(data, networ
     spec = untwine.plan("vae", data, network=network, steps=1, batch=4)
     trained = open_run(untwine.run(spec, tmp_path, quiet=True))
     assert data_shape(spec, trained.path / "model.safetensors") == shape
+
+
+@pytest.mark.parametrize("network", ["conv", "conv-gated", "mlp"])
+@pytest.mark.parametrize("side", [16, 28, 40, 64])
+def test_likely_sides_are_tried_first_and_nothing_else_is_found(network, side, monkeypatch):
+    spec = untwine.plan("vae", "sprites(size=16)", network=network, steps=1)
+    state = networks.make(spec.network).encoder(torch.Size((1, side, side))).state_dict()
+    shapes = {f"encoder.{name}": tuple(value.shape) for name, value in state.items()}
+    monkeypatch.setattr(cards, "weight_shapes", lambda file: shapes)
+    quick = data_shape(spec, Path())
+    monkeypatch.setattr(cards, "_likely_sides", lambda encoder: set())
+    assert quick == data_shape(spec, Path())

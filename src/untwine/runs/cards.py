@@ -136,8 +136,26 @@ def data_shape(spec: Run, weights: Path) -> tuple[int, ...] | None:
             return False
         return {f"encoder.{name}": tuple(value.shape) for name, value in state.items()} == encoder
 
-    fitting = [shape for shape in _candidates(encoder, spec.data.name) if fits(shape)]
+    candidates = list(_candidates(encoder, spec.data.name))
+    for at, shape in enumerate(candidates):
+        if shape[-1] in _likely_sides(encoder) and fits(shape):  # others that fit lie beside it
+            beside = candidates[max(0, at - 1) : at] + candidates[at + 1 : at + 2]
+            return None if any(map(fits, beside)) else shape
+    fitting = [shape for shape in candidates if fits(shape)]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _likely_sides(encoder: Mapping[str, tuple[int, ...]]) -> set[int]:
+    """Sides of images that layers which halve them may make those of the first dense layer from.
+
+    Trying these first saves trying all, which takes tens of milliseconds. None of vectors.
+    """
+    channels = [shape[0] for shape in encoder.values() if len(shape) == 4]
+    features = [shape[1] for shape in encoder.values() if len(shape) == 2]
+    if not channels or not features:
+        return set()
+    side = math.isqrt(features[0] // channels[-1])
+    return {side << halvings for halvings in range(7)}
 
 
 def _candidates(encoder: Mapping[str, tuple[int, ...]], data: str) -> Iterable[tuple[int, ...]]:
