@@ -192,6 +192,7 @@ CASES = {
     "matlab": {
         "empty.mat": b"",
         "head.mat": CAR[:128],
+        "no-checksum.mat": CAR[:132] + struct.pack("<I", len(CAR) - 140) + CAR[136:-4],
         "cut.mat": CAR[:-40],
         "wide.mat": matlab(im=np.zeros((128, 128, 3, 24, 5), np.uint8)),
         "text.mat": matlab(im="text"),

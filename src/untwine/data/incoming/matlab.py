@@ -58,7 +58,7 @@ def read_matlab(content: bytes, name: str, what: str) -> Any:
 
 
 def _unpack(packed: bytes, most: int, what: str) -> bytes:
-    """The content of a zlib stream of at most so many bytes."""
+    """The content of a whole zlib stream, of at most so many bytes."""
     unpacker, pieces, total = zlib.decompressobj(), [], 0
     while packed:
         pieces.append(unpacker.decompress(packed, READ_CHUNK))
@@ -66,6 +66,8 @@ def _unpack(packed: bytes, most: int, what: str) -> bytes:
         if total > most:
             raise DataError(f"{what} unpacks to far more than its size; get it again")
         packed = unpacker.unconsumed_tail
+    if not unpacker.eof:  # where the checksum is compared
+        raise ValueError("it is cut short")
     return b"".join(pieces)
 
 
