@@ -314,10 +314,10 @@ def _without_path(error: Exception, path: Path) -> str:
 
 
 def _as_unicode(name: str) -> str:
-    """A name as answers can hold it, with the bytes that are no UTF-8 as \\x...
+    r"""A name as answers can hold it, with the bytes that are no UTF-8 as \x...
 
     >>> print(_as_unicode("run \udcff"))
-    run \\xff
+    run \xff
     """
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
