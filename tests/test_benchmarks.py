@@ -44,4 +44,4 @@ def test_a_table_becomes_bars(load, tmp_path):
         picture.draw("job", text, tmp_path) == f"![The whole job: hours]({tmp_path.name}/job.svg)"
     )
     assert "untwine study" in (tmp_path / "job.svg").read_text()
-    assert picture.draw("train", text, tmp_path) == ""
+    assert picture.draw("suite", text, tmp_path) == ""

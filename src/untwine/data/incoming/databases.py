@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from untwine.data.incoming.bounds import file_size, refuse_unreadable
+
+if TYPE_CHECKING:
+    import sqlite3
 
 
 def open_database(path: Path) -> sqlite3.Connection:
     """A connection to the database in this very file, which is created if it is missing."""
+    import sqlite3
+
     return sqlite3.connect(path.absolute(), check_same_thread=False)
 
 
@@ -20,6 +25,8 @@ def check_database(path: Path, tables: Collection[str], max_rows: int, sentence:
 
     Nothing is written. An empty file is a database without tables. `sentence` begins the error.
     """
+    import sqlite3
+
     file_size(path)  # refuses pipes and folders
     with refuse_unreadable(sentence):
         address = f"{path.absolute().as_uri()}?mode=ro"
