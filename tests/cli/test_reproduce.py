@@ -135,6 +135,17 @@ def test_a_setting_counts_once_all_its_seeds_are_there(mine, tmp_path):
     assert claim["verdict"] == "not run" and "not complete" in claim["findings"]["ours"]["text"]
 
 
+def test_nothing_is_kept_of_a_study_without_a_complete_setting(mine, tmp_path):
+    out, results = tmp_path / "out", tmp_path / "results"
+    scale = ["--scale", "laptop", "--out", out]
+    assert command(mine, *scale, "--workers", 1, "-q").exit_code == 0
+    for run in out.glob("runs/*"):
+        if json.loads((run / "run.json").read_text())["spec"]["seed"] == 1:
+            shutil.rmtree(run)
+    assert command(mine, *scale, "--results", results).exit_code == 0
+    assert [path.name for path in results.rglob("*")] == ["mine.json"]
+
+
 def test_a_trial_continues_on_another_machine_from_its_table(mine, tmp_path):
     first, second, results = tmp_path / "first", tmp_path / "second", tmp_path / "results"
     laptop = ["--scale", "laptop", "-q", "--workers", 1]

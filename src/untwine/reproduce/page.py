@@ -106,8 +106,9 @@ def record_pictures(prepared: PreparedItem, results: Path) -> list[Path]:
     """Draw what of an item needs its models, and keep it beside the recorded tables.
 
     Pictures are kept as PNG in `pictures`, each part of an item with a text in Markdown that shows
-    them. Photographs that may not be passed on are left out. What needs no models, and what is not
-    run here, is passed over. One run of each model is enough: numbers come from the tables.
+    them. Photographs that may not be passed on are left out. What needs no models, what has no
+    table yet, and what is not run here, is passed over. One run of each model is enough: numbers
+    come from the tables.
 
     Returns:
         the files of the texts
@@ -121,6 +122,8 @@ def record_pictures(prepared: PreparedItem, results: Path) -> list[Path]:
     tables = {name: recorded.table(name) for name in recorded.prepared.folders}
     with_models = Evidence(prepared, tables=tables)
     for number, entry in enumerate(item.show):
+        if not {params["study"] for params in entry.values() if "study" in params} <= {*tables}:
+            continue
         with rc_context(STYLE), tempfile.TemporaryDirectory() as scratch:
             try:
                 list(render_entry(recorded, entry))
