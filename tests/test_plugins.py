@@ -206,6 +206,13 @@ def test_a_plug_in_of_odd_declarations_is_left_out_until_it_is_mended(quiet, old
     assert "quiet-vae" in list(models)
 
 
+def test_a_model_that_fails_when_it_is_built_spoils_no_list(quiet):
+    quiet.write_text(quiet.read_text().replace("(weight, CodeSize)", "(None, CodeSize)"))
+    for name in ("vae", "quiet-vae"):
+        shown = command("--plugin", quiet, "models", "show", name)
+        assert shown.exit_code == 0 and "quiet-vae" in shown.output, shown.output
+
+
 @pytest.mark.parametrize("fact", ["higher_is_better", "range"])
 def test_a_metric_that_lacks_a_fact_is_left_out_and_the_others_are_listed(tmp_path, capsys, fact):
     path = tmp_path / "pair.py"

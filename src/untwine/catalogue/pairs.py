@@ -9,6 +9,7 @@ import numpy as np
 
 from untwine.data.arrays import from_arrays
 from untwine.data.dataset import Dataset
+from untwine.data.incoming.bounds import describe_error
 from untwine.errors import IncompatibleError
 from untwine.registry import models
 from untwine.settings import Settings
@@ -18,13 +19,21 @@ YES, NO = "●", "·"
 
 
 def pair_refusal(names: str) -> str:
-    """Why these models do not combine at their defaults; empty if they do."""
+    """Why these models do not combine at their defaults; empty if they do.
+
+    Whatever a model of a plug-in raises is a reason, so that it spoils no list.
+    """
     try:
         data = _probe_data()
         pieces = resolve_model(names, data, Settings({"mlp.width": 8}), network="mlp")
         build_model(pieces, data, latent=4, seed=0)
     except IncompatibleError as error:
         return str(error)
+    except Exception as error:
+        foreign = [name for name in names.split("+") if models[name].plugin]
+        if not foreign:
+            raise
+        return f"{' or '.join(foreign)} fails: {describe_error(error)}"
     return ""
 
 
