@@ -74,11 +74,15 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class Network:
-    """Makes encoders (B, *shape) -> (B, features) and decoders (B, d) -> (B, *shape)."""
+    """Makes encoders (B, *shape) -> (B, features) and decoders (B, d) -> (B, *shape).
+
+    `start`, if given, sets the initial weights of the whole model, once it is assembled.
+    """
 
     features: int
     encoder: Callable[[torch.Size], nn.Module]
     decoder: Callable[[int, torch.Size], nn.Module]
+    start: Callable[[nn.Module], object] | None = None
 
 
 def is_image(shape: torch.Size) -> bool:

@@ -382,6 +382,8 @@ class Recipe:
             ),
             draws=self.draws or 1,
         )
+        if network.start:
+            network.start(model)
         convert_conv2d_weight_memory_format(model, torch.channels_last)  # as fast kernels need
         return model
 

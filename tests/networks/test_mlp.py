@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import untwine
 from untwine.networks.mlp import mlp_tanh
 from untwine.registry import networks
 
@@ -55,3 +56,16 @@ def test_the_toy_pair_in_the_plane_with_mean_and_log_variance(words):
     assert encoder == ["flatten", "fc 2>10", "relu", "fc 10>10", "relu"]
     decoder = words(network.decoder(1, torch.Size((4,))))
     assert decoder == ["fc 1>10", "relu", "fc 10>10", "relu", "fc 10>4", "to 4"]
+
+
+def test_weights_as_in_keras_reach_every_layer_and_change_nothing_else():
+    untouched, started = (
+        untwine.build("vae", untwine.dataset("circle", count=50), latent=2, network=network)
+        for network in ("mlp-toy", "mlp-toy(weights=keras)")
+    )
+    assert [p.shape for p in started.parameters()] == [p.shape for p in untouched.parameters()]
+    for layer in layers(started, nn.Linear):
+        bound = (6 / (layer.in_features + layer.out_features)) ** 0.5
+        assert not layer.bias.any()
+        assert bound / 2 < layer.weight.abs().max() <= bound
+    assert all(layer.bias.any() for layer in layers(untouched, nn.Linear))

@@ -103,7 +103,9 @@ def test_shapes_that_do_not_fit_are_refused(name, shape, sentence):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_empty_pairs_are_refused(name):
-    for parameter in networks[name].parameters:
+    for parameter, kind in networks[name].parameters.items():
+        if isinstance(kind.default, str):
+            continue
         with pytest.raises(
             ParameterError,
             match=f"{name}.{parameter} must be a whole number (of at least 1|from 1 to)",

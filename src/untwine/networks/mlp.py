@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from torch import nn
@@ -70,17 +71,30 @@ def mlp_ug(*, width: Width = 256) -> Network:
     return mlp(width=width, depth=1)
 
 
+def start_as_keras(model: nn.Module) -> None:
+    """Give fully connected layers the initial weights of Keras: Glorot's, and biases of zero."""
+    for layer in model.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+
 @network(title="Fully connected, ten units", paper="Miao et al., 2022")
-def mlp_toy(*, width: Width = 10) -> Network:
+def mlp_toy(*, width: Width = 10, weights: Literal["torch", "keras"] = "torch") -> Network:
     """The small pair for points in the plane of Miao et al., 2022: two ReLU layers each way.
 
     As in its notebooks; the paper speaks of three layers. Its decoder gives a mean and a
-    log-variance: choose the likelihood learned-gaussian.
+    log-variance: choose the likelihood learned-gaussian. So few units often stop before they have
+    an outline, and more often with the initial weights of PyTorch than with those of Keras, in
+    which the notebooks are written.
 
     Args:
         width: units of each hidden layer.
+        weights: of the whole model at the start: PyTorch's, or Keras's, which are larger (Glorot,
+            2010), with biases of zero.
     """
-    return mlp(width=width, depth=2)
+    network = mlp(width=width, depth=2)
+    return replace(network, start=start_as_keras) if weights == "keras" else network
 
 
 @network(title="Fully connected, narrowing", paper="Zhao et al., 2019")

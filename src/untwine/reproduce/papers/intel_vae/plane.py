@@ -250,6 +250,7 @@ def planes(
     runs: Mapping[str, Runs],
     score: str = "",
     told: str = "",
+    title: str = "data and samples",
     seed: int = 0,
 ) -> Iterator[Section]:
     """Data and samples of each model, side by side; a figure for each dataset.
@@ -260,6 +261,7 @@ def planes(
         runs: the models, in the order of their panels.
         score: a share of the samples; its mean over seeds is the title of a panel.
         told: the score in words.
+        title: what follows the name of the data in the title.
         seed: of the runs and of the samples.
     """
     for data in dict.fromkeys(run.data.name for run in evidence.runs(study).values()):
@@ -274,7 +276,7 @@ def planes(
         }
         yield Section(
             file_name("planes", study, data),
-            f"{data.capitalize()}: data and samples",
+            f"{data.capitalize()}: {title}",
             f"{N_DOTS:,} points of each. Samples are drawn with the decoder's noise, from the run "
             f"with seed {seed}." + (f" Per cent: {told or score}, over seeds." if score else ""),
             _scatters(points, labels),
