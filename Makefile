@@ -45,8 +45,10 @@ site: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/page.py
 
-# What takes minutes: the slow tests.
+# What takes minutes: the slow tests. Tables and figures: `untwine reproduce`.
 reproduce: $(READY)
+	@test -d /usr/share/datasets/fashion-mnist || echo "Fashion-MNIST is missing, stand-ins are used;" \
+	    "get it by: apt-get install dataset-fashion-mnist"
 	$(BIN)/pytest --numprocesses auto -m slow
 
 # Mutations of good and bad files through every door; prints a table.
