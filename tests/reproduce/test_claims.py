@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from untwine.errors import DataError, UnknownNameError
+from untwine.errors import DataError, ParameterError, UnknownNameError
 from untwine.reproduce.claims import OURS, PUBLISHED, assess_claim, survives_holm
 from untwine.reproduce.evidence import Description, PublishedEvidence
 from untwine.spec import plan
@@ -94,7 +94,13 @@ def verdict(**claim):
     ],
 )
 def test_verdicts_follow_the_runs(kind, how, expected):
-    assert verdict(**{kind: {"study": "s", "score": "mig", **how}}) == expected
+    assessment = assessed(EVIDENCE, **{kind: {"study": "s", "score": "mig", **how}})
+    assert assessment.verdict == expected
+    finding = assessment.findings[OURS]
+    # The interval that is shown is that of the margin, so it says the same.
+    if finding.low is not None and finding.high is not None:
+        sides = {"supported": finding.low > 0, "contradicted": finding.high < 0}
+        assert sides.get(expected, finding.low <= 0 <= finding.high)
 
 
 def test_at_the_same_error_the_others_are_a_curve():
@@ -211,6 +217,8 @@ def test_an_unknown_test_or_score_is_refused():
         verdict(wins={"study": "s"})
     with pytest.raises(UnknownNameError, match="score of this study"):
         verdict(higher={"study": "s", "score": "mgi", "of": "a", "than": "c"})
+    with pytest.raises(ParameterError, match="needs a line"):
+        verdict(explains={"study": "s", "score": "mig", "of": "b", "by": "value"})
 
 
 def test_runs_are_described_by_model_and_numbers():

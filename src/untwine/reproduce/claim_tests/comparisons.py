@@ -43,12 +43,12 @@ def higher(
     """
     ours, theirs = (evidence.select(study, runs, data) for runs in (of, than))
     what = f"{'difference' if sign > 0 else 'decrease'} in {score_label(score)}"
-    what += f" of at least {by:g}" if by else ""
+    what += f" at the same {at}" if at else ""
+    what += f", less {by:g}" if by else ""
     if at:
-        margins = sign * _gaps_to_curve(ours, theirs, score, at)
-        return find(f"{what} at the same {at}", margins - by, offset=by)
+        return find(what, sign * _gaps_to_curve(ours, theirs, score, at) - by)
     margins = sign * gaps(by_seed(ours, score, reduce), by_seed(theirs, score, reduce))
-    return find(what, margins - by, offset=by)
+    return find(what, margins - by)
 
 
 def lower(evidence: Runnable, **params: Any) -> Finding:
@@ -130,11 +130,11 @@ def no_worse(
     ours, theirs = (by_seed(evidence.select(study, runs, data), score) for runs in (of, than))
     change = mean_by_seed(ours / theirs - 1)
     better = isinstance(score, str) and higher_is_better(score)
-    what = (
-        f"relative change in {score_label(score)}, which may be {'−' if better else '+'}{share:g}"
+    change = -change if better else change
+    return find(
+        f"{share:g} less the relative {'fall' if better else 'rise'} in {score_label(score)}",
+        share - change,
     )
-    margins = share + change if better else share - change
-    return find(what, margins, offset=-share, sign=1 if better else -1)
 
 
 def close(
@@ -185,7 +185,7 @@ def exceeds(
     bound = value_of(rows, value) if isinstance(value, str) else value
     gap = rows.assign(gap=value_of(rows, score) - bound).groupby(["data", "seed"])["gap"].mean()
     what = f"{'excess' if sign > 0 else 'shortfall'} of {score_label(score)} over {value}"
-    return find(what, sign * mean_by_seed(gap) - by, offset=by)
+    return find(f"{what}, less {by:g}" if by else what, sign * mean_by_seed(gap) - by)
 
 
 def below(evidence: Runnable, **params: Any) -> Finding:

@@ -37,18 +37,17 @@ class Finding:
     needed: int | None = None  # seeds that would decide it
 
 
-def find(what: str, margins: Values, *, offset: float = 0.0, sign: int = 1) -> Finding:
-    """Return the finding of margins; the numbers shown are `sign * (margin + offset)`."""
+def find(what: str, margins: Values) -> Finding:
+    """Return the finding of margins, which are above zero where the claim holds."""
     margins = margins[np.isfinite(margins)]
     if not len(margins):
         return Finding("undecided", f"{what}: nothing to compare")
-    return describe(what, decide(margins), offset=offset, sign=sign)
+    return describe(what, decide(margins))
 
 
-def describe(what: str, decision: Decision, *, offset: float = 0.0, sign: int = 1) -> Finding:
+def describe(what: str, decision: Decision) -> Finding:
     """Return a decision in words."""
-    low, high = sorted((sign * (decision.low + offset), sign * (decision.high + offset)))
-    effect = sign * (decision.effect + offset)
+    effect, low, high = decision.effect, decision.low, decision.high
     text = f"{what}: {effect:+.3g}"
     if decision.n < 2:
         return Finding("undecided", f"{text}, one seed", effect, n=decision.n)

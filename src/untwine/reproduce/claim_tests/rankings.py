@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from untwine.errors import DataError
+from untwine.errors import DataError, ParameterError
 from untwine.reproduce.claim_tests.findings import (
     Finding,
     Runnable,
@@ -127,8 +127,8 @@ def most(
         for name in names
     ]
     margins = mean_by_seed(sum(wins[1:], start=wins[0])) - share
-    what = f"share of {len(names)} scores in which it is higher, more than {share:g}"
-    return find(what, margins, offset=share)
+    what = f"share of {len(names)} scores in which it is higher, less {share:g}"
+    return find(what, margins)
 
 
 def overtakes(
@@ -196,11 +196,12 @@ def explains(
     if len(cells) < 2:
         raise DataError("a share of variance needs several seeds")
     shares = pseudo_values(list(cells.to_numpy(float)), share)
-    line, sign = (above, 1) if above is not None else (below, -1)
-    assert line is not None
-    limit = "above" if sign > 0 else "below"
-    what = f"share of the variance of {score_label(score)} that the {by} explains, {limit} {line:g}"
-    return find(what, sign * (shares - line), offset=sign * line, sign=sign)
+    what = f"share of the variance of {score_label(score)} that the {by} explains"
+    if above is not None:
+        return find(f"{what}, less {above:g}", shares - above)
+    if below is None:
+        raise ParameterError("explains needs a line, above or below")
+    return find(f"{below:g} less the {what}", below - shares)
 
 
 def agree(
