@@ -39,7 +39,7 @@ def test_no_committed_figure_shows_photographs_of_celeba():
 def test_every_committed_figure_is_shown_on_a_page():
     text = "".join(page.read_text("utf-8") for page in DOCS.glob("*.md"))
     files = [*(DOCS / "figures").iterdir(), *(RESULTS / "pictures").glob("*.png")]
-    assert [f.name for f in files if f.name not in text] == []
+    assert [f for f in files if f"({f.relative_to(DOCS)})" not in text] == []
 
 
 @pytest.mark.parametrize("name", TRIALS)

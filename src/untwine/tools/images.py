@@ -16,6 +16,7 @@ ByteArray = NDArray[np.uint8]
 FAST_PNG_LEVEL = 1  # of zlib: slower levels hardly make small pictures smaller
 GRID_GAP = 2  # pixels between the images of a grid
 GAP_GREY = 128
+LEGIBLE_SIDE = 56  # pixels; smaller images are enlarged where people look at them
 
 
 def to_bytes(images: ImageArray) -> ByteArray:
@@ -55,6 +56,16 @@ def image_grid(images: ImageArray, *, gap: int = GRID_GAP) -> ByteArray:
             y, x = r * down, c * across
             picture[y : y + height, x : x + width] = tiles[r, c]
     return picture
+
+
+def enlarge(picture: ByteArray, side: int) -> ByteArray:
+    """Repeat the pixels of a picture of images of `side` pixels, so that each can be seen.
+
+    >>> enlarge(np.zeros((18, 28, 3), np.uint8), side=28).shape
+    (36, 56, 3)
+    """
+    times = -(-LEGIBLE_SIDE // side)
+    return picture.repeat(times, 0).repeat(times, 1)
 
 
 def encode_png(picture: ByteArray, *, fast: bool = False) -> bytes:

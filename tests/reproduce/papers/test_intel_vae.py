@@ -223,7 +223,7 @@ def test_samples_come_after_those_of_the_data(tiny):
     (data, made) = pictures.samples(
         evidence, study="s", runs={"VAE": "vae"}, scores={"gap": "gap"}, rows=2, columns=3
     )
-    assert data.picture.shape == made.picture.shape == (2 * 16 + 2, 3 * 16 + 4, 3)
+    assert data.picture.shape == made.picture.shape == (4 * (2 * 16 + 2), 4 * (3 * 16 + 4), 3)
     assert "gap 0.350 ± 0.208" in made.sentence and data.title == "Data"
 
 

@@ -261,15 +261,15 @@ def test_samples_are_shown_after_the_data_and_absent_models_are_left_out():
         samples(MadeUpEvidence("digits(size=16)"), study="s", runs=RUNS, rows=2, columns=3)
     )
     assert [section.title for section in shown] == ["Data", "Ours"]
-    assert shown[1].picture.shape == (34, 52, 3)
+    assert shown[1].picture.shape == (4 * 34, 4 * 52, 3)  # images of 16 pixels, drawn with 64
 
 
 def test_reconstructions_have_a_row_for_the_images_and_one_for_each_model():
     evidence = MadeUpEvidence("coloured-mnist(of=digits)")
     data = {"One": {"split": "test", "colours": "single", "colour": 0}}
     (shown,) = reconstructions(evidence, study="s", runs=RUNS, data=data, columns=4)
-    assert shown.picture.shape == (58, 118, 3)
-    assert not shown.picture[:28, :28, 1:].any() and shown.picture[:28, :28, 0].any()  # red
+    assert shown.picture.shape == (2 * 58, 2 * 118, 3)
+    assert not shown.picture[:56, :56, 1:].any() and shown.picture[:56, :56, 0].any()  # red
 
 
 def test_interpolations_show_paths_and_the_probability_along_them():
@@ -289,7 +289,7 @@ def test_interpolations_show_paths_and_the_probability_along_them():
             pairs=1,
         )
     )
-    assert shown[0].picture.shape == (32, 168, 3)  # two real images and three between them
+    assert shown[0].picture.shape == (2 * 32, 2 * 168, 3)  # two real images and three between them
     line = shown[1].figure.axes[0].lines[0]
     assert line.get_ydata().tolist() == [0.9, 0.5, 0.1]
 

@@ -328,6 +328,7 @@ class MadeUpEvidence:
 
 
 RUNS = {"Ours": "ours", "Absent": "absent"}
+ZOOM = 7  # images of 8 pixels are drawn with 56
 
 
 def test_grids_tell_how_full_their_clusters_are():
@@ -337,7 +338,7 @@ def test_grids_tell_how_full_their_clusters_are():
         MadeUpEvidence(finished(*UG), table), study="s", runs=RUNS, looks=looks
     )
     size = (7 * 10 - 2, 3 * (7 * 10 - 2) + 2 * exhibits.GRID_GAP)
-    assert section.picture.shape == (*(exhibits.ZOOM * n for n in size), 3)
+    assert section.picture.shape == (*(ZOOM * n for n in size), 3)
     assert "clusters, row by row, hold" in section.sentence
     assert section.sentence.endswith("governs 40 % of the slant, 20 % of the ink.")
 
@@ -345,7 +346,7 @@ def test_grids_tell_how_full_their_clusters_are():
 def test_grids_of_a_model_without_clusters_do_not_speak_of_them():
     run = finished("ml-vae", "content=4")
     (section,) = exhibits.global_by_local(MadeUpEvidence(run), study="s", runs=RUNS)
-    assert section.picture.shape[1] == 68 * exhibits.ZOOM and "cluster" not in section.sentence
+    assert section.picture.shape[1] == 68 * ZOOM and "cluster" not in section.sentence
 
 
 @pytest.mark.parametrize("public", [True, False])
@@ -360,9 +361,9 @@ def test_interpolations_stand_side_by_side_below_their_ends(public, monkeypatch)
         between=between,
         moved={"β": "transfer.by_shared", "z": "transfer.by_own"},
     )
-    zoom, size = exhibits.ZOOM, (8 + exhibits.GRID_GAP + 68, 2 * 68 + exhibits.GRID_GAP)
-    assert section.picture.shape[:2] == tuple(zoom * n for n in size)
-    picture = section.picture[::zoom, ::zoom]
+    size = (8 + exhibits.GRID_GAP + 68, 2 * 68 + exhibits.GRID_GAP)
+    assert section.picture.shape[:2] == tuple(ZOOM * n for n in size)
+    picture = section.picture[::ZOOM, ::ZOOM]
     assert (picture[:8, 8:60] == 255).all()  # between the two ends above a grid
     corner = picture[8 + exhibits.GRID_GAP :][:8, :8]  # the first image as reconstructed
     assert (picture[:8, :8] == corner).all() != public

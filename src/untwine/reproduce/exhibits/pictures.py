@@ -12,7 +12,7 @@ from untwine.plot.images import TRAVERSAL_REACH, traversal_images
 from untwine.reproduce.evidence import Evidence, Runs, available, open_models, value_of
 from untwine.reproduce.exhibits.tables import mean_and_spread
 from untwine.reproduce.registry import exhibit
-from untwine.tools.images import image_grid
+from untwine.tools.images import ByteArray, ImageArray, enlarge, image_grid
 from untwine.tools.pages import Section, file_name
 
 MAX_TRAVERSED = 8  # latents of a traversal
@@ -58,7 +58,12 @@ def samples(
 
 def _sheet(name: str, title: str, sentence: str, images: torch.Tensor, rows: int) -> Section:
     sheet = images.unflatten(0, (rows, -1)).numpy()
-    return Section(name, title, sentence, picture=image_grid(sheet))
+    return Section(name, title, sentence, picture=draw_images(sheet))
+
+
+def draw_images(images: ImageArray) -> ByteArray:
+    """Draw (R, C, channels, H, W) images, large enough to be looked at."""
+    return enlarge(image_grid(images), images.shape[-1])
 
 
 @exhibit
@@ -88,5 +93,5 @@ def traversals(
             f"On {evidence.heading(study)}. One latent per row, from −{TRAVERSAL_REACH} to "
             f"{TRAVERSAL_REACH}, most informative first ({information} nats)."
             + (f" {values}." if values else ""),
-            picture=image_grid(images),
+            picture=draw_images(images),
         )

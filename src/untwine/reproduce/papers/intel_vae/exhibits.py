@@ -9,6 +9,7 @@ import numpy as np
 
 from untwine.plot.images import TRAVERSAL_REACH, traversal_values
 from untwine.reproduce.evidence import Evidence, Runs, open_models, value_of
+from untwine.reproduce.exhibits.pictures import draw_images
 from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread
 from untwine.reproduce.papers.intel_vae.measures import (
     Means,
@@ -21,7 +22,6 @@ from untwine.schema import format_value
 from untwine.spec import Run
 from untwine.study.statistics import Table, number
 from untwine.tools.figures import panels
-from untwine.tools.images import image_grid
 from untwine.tools.pages import Section, file_name
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def class_traversals(
             f"{name}: a latent of each class",
             f"On {evidence.heading(study)}. From −{TRAVERSAL_REACH} to {TRAVERSAL_REACH}, a row "
             f"for each class: the latent with the most distinctive mean |z| ({legend}).",
-            picture=image_grid(np.stack(rows)),
+            picture=draw_images(np.stack(rows)),
         )
 
 
@@ -245,7 +245,7 @@ def level_traversals(
             f"On {evidence.heading(study)}. One latent per row, from −{TRAVERSAL_REACH} to "
             f"{TRAVERSAL_REACH}, {each} of each level, the highest level first. The levels carry "
             f"{information} nats in total.",
-            picture=image_grid(images.numpy()),
+            picture=draw_images(images.numpy()),
         )
 
 

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from untwine.reproduce.evidence import Evidence, Runs, available
 from untwine.reproduce.exhibits.curves import lines
+from untwine.reproduce.exhibits.pictures import draw_images
 from untwine.reproduce.exhibits.tables import MISSING, mean_and_spread
 from untwine.reproduce.registry import exhibit
 from untwine.schema import Value
 from untwine.study.statistics import Table
-from untwine.tools.images import image_grid
 from untwine.tools.pages import Section, file_name
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def interpolations(
             f"On {evidence.heading(study)}. Left and right: real images, held out from the "
             "classifier's training. Between them: the straight path between their codes. Rows from "
             f"the top: {order}.",
-            picture=image_grid(torch.stack(rows).numpy()),
+            picture=draw_images(torch.stack(rows).numpy()),
             shows_data=True,
         )
     tables = {name: evidence.select(study, d) for name, d in descriptions.items()}
@@ -233,5 +233,5 @@ def reconstructions(
             file_name("reconstructions", study, title),
             title,
             f"On {evidence.heading(study)}. Rows from the top: {order}.",
-            picture=image_grid(torch.stack(sheet).numpy()),
+            picture=draw_images(torch.stack(sheet).numpy()),
         )

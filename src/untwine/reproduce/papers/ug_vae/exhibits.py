@@ -19,7 +19,7 @@ from untwine.reproduce.papers.ug_vae.measures import decode_split, split_codes, 
 from untwine.reproduce.registry import exhibit
 from untwine.study.statistics import Table
 from untwine.tools.figures import panels
-from untwine.tools.images import image_grid
+from untwine.tools.images import enlarge, image_grid
 from untwine.tools.pages import Section, file_name
 from untwine.vae import VAE
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 GRID_STEPS = 7  # rows and columns of a grid
 GRID_GAP = 8  # pixels between grids
 SHEET_WIDTH = 750  # pixels, before they are enlarged
-ZOOM = 2  # pixels of a figure for one of an image
 NOT_SHARED = "research"  # in the licence of data that figures do not show
 PERPLEXITY = 30
 MARKS = ("s", "^", "o", "D", "v", "P", "X")
@@ -73,7 +72,7 @@ def global_by_local(
             f"On {evidence.heading(study)}. Down: all shared latents from −{reach:g} to {reach:g}. "
             f"Across: all own latents from {local:g} below to {local:g} above "
             f"{'the mean of a cluster' if note else 'their mean'}.{note}{moves}",
-            picture=enlarge(wrap_grids(grids)),
+            picture=enlarge(wrap_grids(grids), run.data.shape[-1]),
         )
 
 
@@ -104,15 +103,6 @@ def cluster_grid(model: VAE, cluster: int, reach: float, local: float) -> Tensor
     offset = torch.linspace(-local, local, GRID_STEPS)[:, None].expand(-1, d)
     own = model.latents.own_prior(shared).mean[:, cluster, None] + offset  # (STEPS, STEPS, D)
     return decode_split(model, own, shared[:, None].expand(-1, GRID_STEPS, -1))
-
-
-def enlarge(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return a picture whose pixels are squares of `ZOOM` pixels.
-
-    >>> enlarge(np.zeros((4, 5, 3), np.uint8)).shape
-    (8, 10, 3)
-    """
-    return picture.repeat(ZOOM, 0).repeat(ZOOM, 1)
 
 
 def side_by_side(grids: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
@@ -264,7 +254,8 @@ def shared_interpolations(
             f"from an image of the first batch to one of the second. Above each grid: the {ends}."
             + _name_added(evidence.select(study, runs[name]), moved or {}),
             picture=enlarge(
-                side_by_side([_with_ends(g.images, g.ends if public else None) for g in grids])
+                side_by_side([_with_ends(g.images, g.ends if public else None) for g in grids]),
+                run.data.shape[-1],
             ),
             shows_data=public,
         )
