@@ -67,8 +67,13 @@ def seeds_text(needed: int | None) -> str:
 
 
 def score_label(score: Score) -> str:
-    """Return the name of a score for use in a sentence."""
-    return score if isinstance(score, str) else "the mean of these scores"
+    """Return the name of a score for use in a sentence.
+
+    >>> score_label("mig"), score_label(["mig"]), score_label(["mig", "sap"])
+    ('mig', 'mig', 'the mean of these scores')
+    """
+    names = [score] if isinstance(score, str) else score
+    return names[0] if len(names) == 1 else "the mean of these scores"
 
 
 def by_seed(rows: Table, score: Score, reduce: str = "mean") -> Any:

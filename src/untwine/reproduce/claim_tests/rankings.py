@@ -50,8 +50,12 @@ def highest(
     reduce: str = "mean",
 ) -> Finding:
     """Test whether some runs score higher than each of several others."""
-    groups = {str(runs): evidence.select(study, runs, data) for runs in (of, *among)}
-    return _best(groups, str(of), score, reduce)
+    groups = {_first(runs): evidence.select(study, runs, data) for runs in (of, *among)}
+    return _best(groups, _first(of), score, reduce)
+
+
+def _first(runs: Runs) -> str:
+    return runs if isinstance(runs, str) else runs[0]
 
 
 def best_at(
