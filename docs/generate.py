@@ -6,14 +6,16 @@ python docs/generate.py --sheets   also render the contact sheets of the dataset
 python docs/generate.py --reproductions DIR   also copy the results of `untwine reproduce` into the
                                    pages of reproductions/, between the markers of each item
 python docs/generate.py --results [PAPER ...]   also rebuild the items of these papers in trial, or
-                                   of all, from the tables in reproductions/results; of all, also
-                                   draw the picture of all verdicts
+                                   of all, from the tables in reproductions/results
+
+The picture of all verdicts is drawn again when a verdict has changed.
 """
 
 import re
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -27,6 +29,7 @@ ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 REPRODUCTIONS = ROOT / "docs" / "reproductions"
 RESULTS = REPRODUCTIONS / "results"
+VERDICTS = REPRODUCTIONS / "figures" / "verdicts.png"
 SHEETS = {  # file name: dataset, for each dataset that needs no files
     "sprites": "sprites",
     "colour-dsprites": "colour-dsprites",
@@ -144,6 +147,29 @@ def filled(text: str, mark: str, content: str) -> str:
     return re.sub(marked, lambda _: block, text, flags=re.DOTALL)
 
 
+def verdicts_drawn() -> bool:
+    """Whether the picture shows the verdicts as they are: it holds their counts."""
+    from PIL import Image
+
+    if not VERDICTS.exists():
+        return False
+    with Image.open(VERDICTS) as picture:
+        return picture.info.get("Description") == verdict_counts()
+
+
+def verdict_counts() -> str:
+    """What the picture shows: how many claims of each paper have which verdict, by evidence."""
+    from untwine.reproduce.overview import all_verdicts
+
+    counts = Counter(
+        f"{name}, {kind}, {finding.verdict}"
+        for name, verdicts in all_verdicts(RESULTS).items()
+        for v in verdicts
+        for kind, finding in v.findings.items()
+    )
+    return "\n".join(f"{row}: {count}" for row, count in sorted(counts.items()))
+
+
 def draw_verdicts() -> None:
     from matplotlib import rc_context
 
@@ -151,9 +177,10 @@ def draw_verdicts() -> None:
     from untwine.tools.figures import STYLE
 
     with rc_context(STYLE):
-        path = REPRODUCTIONS / "figures" / "verdicts.png"
-        draw_matrix(RESULTS).savefig(path, dpi=110, bbox_inches="tight")
-    print(f"drew {path.relative_to(ROOT)}")
+        draw_matrix(RESULTS).savefig(
+            VERDICTS, dpi=110, bbox_inches="tight", metadata={"Description": verdict_counts()}
+        )
+    print(f"drew {VERDICTS.relative_to(ROOT)}")
 
 
 def items() -> str:
@@ -195,18 +222,19 @@ def main() -> int:
         require_published()
         named = [word for word in sys.argv[sys.argv.index("--results") + 1 :] if word[0] != "-"]
         fill_reproductions(rebuilt_item, named or trial_papers())
-        if not named:
-            draw_verdicts()
     texts = pages()
     stale = [
         path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text
     ]
+    drawn = verdicts_drawn()
     if "--check" in sys.argv:
-        for path in stale:
+        for path in [*stale, *([] if drawn else [VERDICTS])]:
             print(f"{path.relative_to(ROOT)} is out of date; run: make docs")
-        return 1 if stale else 0
+        return 0 if drawn and not stale else 1
     if "--sheets" in sys.argv:
         draw_sheets()
+    if not drawn:
+        draw_verdicts()
     for path in stale:
         path.write_text(texts[path], "utf-8")
         print(f"wrote {path.relative_to(ROOT)}")
