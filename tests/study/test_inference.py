@@ -54,6 +54,21 @@ def test_one_part_of_many_contradicts_only_after_holms_correction():
     assert decide_all([part(0.02), part(0.5)]).verdict == "contradicted"
 
 
+def test_a_part_that_contradicts_alone_is_shown_with_the_interval_of_the_correction():
+    def part(effect):  # of five seeds, with a standard deviation of one
+        return decide(effect + np.array([-2.0, -1, 0, 1, 2]) / np.sqrt(2.5))
+
+    alone, others = part(-1.4), [part(0.5), part(0.6)]
+    assert alone.verdict == "contradicted"
+    together = decide_all([*others, alone])
+    assert together.verdict == "undecided" and together.low < -1.4 < 0 < together.high
+    # Of five values t(0.975) is 2.776, and t(1 − 0.05 / 6) is 3.961.
+    assert together.high == pytest.approx(-1.4 + 3.961 / np.sqrt(5), abs=1e-3)
+    level = 0.05 / 3
+    assert inference.power(1.4, together.needed, level) >= inference.POWER
+    assert inference.power(1.4, together.needed - 1, level) < inference.POWER
+
+
 def test_kendalls_w_is_one_for_one_order_and_low_for_opposite_ones():
     same = np.tile(np.arange(6.0), (5, 1))
     w, p = inference.concordance(same)

@@ -14,7 +14,7 @@ reasons; `tests/study/test_inference.py` checks by simulation how often the rule
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,11 @@ def seeds_needed(values: Values, level: float = 1 - CONFIDENCE) -> int | None:
     """The number of seeds that would decide, if mean and spread stay; none if nothing would."""
     if len(values) < 2 or not values.std() or not values.mean():
         return None
-    effect = float(abs(values.mean()) / values.std(ddof=1))
+    return _seeds_for(float(abs(values.mean()) / values.std(ddof=1)), level)
+
+
+def _seeds_for(effect: float, level: float) -> int | None:
+    """The number of seeds that would decide an effect, given in standard deviations of a margin."""
     # Found from the normal approximation, then one by one.
     n = max(2, int((1.96 + 1.28) ** 2 / effect**2) - 2)
     if n > MAX_SEEDS:
@@ -162,17 +166,36 @@ def decide_all(parts: Sequence[Decision]) -> Decision:
     """Decide a claim that holds if all its parts do: the weakest part speaks for them.
 
     It is supported if every part is: no part then needs a correction. It is contradicted if the
-    worst part is, after Holm's correction, because any one of them would contradict it.
+    worst part is, after Holm's correction, because any one of them would contradict it. Where the
+    weakest part would contradict alone, its interval has the level of the correction.
     """
     weakest = min(parts, key=lambda part: (part.effect > 0, _size(part)))
     if all(part.verdict == "supported" for part in parts):
         return max(parts, key=lambda part: part.p)
-    p = holm(np.array([part.p if part.effect < 0 else 1.0 for part in parts]))
+    against = np.array([part.p if part.effect < 0 else 1.0 for part in parts])
+    p = holm(against)
     if (p < 1 - CONFIDENCE).any():
         worst = parts[int(np.argmin(p))]
         return Decision("contradicted", *_numbers(worst), p=float(p.min()), n=worst.n)
+    if weakest.verdict == "contradicted" and weakest.effect < 0:
+        weakest = _at_level(weakest, float(holm_levels(against)[parts.index(weakest)]))
     return Decision(
         "undecided", *_numbers(weakest), p=weakest.p, n=weakest.n, needed=weakest.needed
+    )
+
+
+def _at_level(part: Decision, level: float) -> Decision:
+    """Return a part with the wider interval of a smaller level, and the seeds that it needs."""
+    from scipy.stats import t
+
+    own, corrected = (float(t.ppf(1 - a / 2, part.n - 1)) for a in (1 - CONFIDENCE, level))
+    reach = (part.high - part.low) / 2 * corrected / own
+    size = abs(part.effect) / (reach / corrected * np.sqrt(part.n))
+    return replace(
+        part,
+        low=part.effect - reach,
+        high=part.effect + reach,
+        needed=_seeds_for(float(size), level),
     )
 
 
