@@ -24,3 +24,10 @@ def test_data_made_of_other_data_is_told_apart_by_all_its_words():
     real, other = PAIR.format("cars3d", "chairs3d"), PAIR.format("sprites", "digits")
     assert heading({real: other}, other) == f"{other}, a stand-in for {real}"
     assert heading({real: other}, PAIR.format("sprites", "faces")).endswith("second=faces)")
+
+
+def test_data_of_several_studies_are_named_once():
+    evidence = Evidence(SimpleNamespace(item=None, stand_ins={}, folders={}))
+    tables = {"first": ["circle", "star"], "again": ["star", "clusters"]}
+    evidence.table = lambda study: pd.DataFrame({"data": tables[study]})
+    assert evidence.heading("first", "again") == "circle; star; clusters"

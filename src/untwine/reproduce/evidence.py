@@ -173,13 +173,14 @@ class Evidence:
             raise NoRuns(f"{study} is known by its table alone, which has {directory.name}")
         return open_run(directory)
 
-    def heading(self, study: str) -> str:
-        """Return the datasets of a study, with those they stand in for."""
+    def heading(self, *studies: str) -> str:
+        """Return the datasets of some studies, with those they stand in for."""
         from untwine.registry import datasets
 
         replaced = {_table_label(other): real for real, other in self.prepared.stand_ins.items()}
+        names = (str(name) for study in studies for name in self.table(study)["data"].unique())
         labels: list[str] = []
-        for name in map(str, self.table(study)["data"].unique()):
+        for name in dict.fromkeys(names):
             real = replaced.get(name, "")
             # A dataset made of others is told apart only by its whole expression.
             same = real.partition("(")[0] == name.partition("(")[0]

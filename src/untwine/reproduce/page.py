@@ -201,7 +201,7 @@ def _page_record(prepared: PreparedItem, evidence: Evidence) -> dict[str, Any]:
         "item": prepared.item.address,
         "scale": prepared.scale,
         "command": command + (" --stand-ins" if stand_ins else ""),
-        "data": "; ".join(dict.fromkeys(evidence.heading(name) for name in prepared.folders)),
+        "data": evidence.heading(*prepared.folders),
         "runs": len({run for table in tables for run in table["run"]}),
         "seeds": max(int(table["seed"].nunique()) for table in tables),
         "training": format_duration(evidence.seconds()),

@@ -164,7 +164,7 @@ class MadeUpEvidence:
     def select(self, study, description, data=""):
         return self.rows[self.rows["data"] == data] if data else self.rows
 
-    def heading(self, study):
+    def heading(self, *studies):
         return "circle"
 
     def open_model(self, study, description, seed=0, data=""):

@@ -83,7 +83,7 @@ def table_by_data(
     yield Section(
         file_name("table", title.lower()),
         title,
-        f"On {'; '.join(map(evidence.heading, studies))}. Mean ± standard deviation over seeds.",
+        f"On {evidence.heading(*studies)}. Mean ± standard deviation over seeds.",
         header=("", *header),
         rows=tuple(body),
     )
