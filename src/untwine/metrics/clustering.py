@@ -23,6 +23,7 @@ MEANS = {
 
 @metric(
     title="Clustering: normalised mutual information and accuracy",
+    short_title="Clustering",
     paper="Taghanaki et al., 2020",
     url="https://arxiv.org/abs/2005.05496",
     higher_is_better=True,

@@ -19,6 +19,7 @@ from untwine.schema import Count, Natural, Range
 
 @metric(
     title="DCI with explicitness and size",
+    short_title="DCI-ES",
     paper="Eastwood et al., 2023",
     url="https://arxiv.org/abs/2210.00364",
     higher_is_better=True,

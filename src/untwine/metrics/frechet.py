@@ -18,6 +18,7 @@ Images = NDArray[np.float32]  # (M, C, H, W)
 
 @metric(
     title="Fréchet distance on the data's own features",
+    short_title="Fréchet",
     paper="Heusel et al., 2017",
     url="https://arxiv.org/abs/1706.08500",
     higher_is_better=False,

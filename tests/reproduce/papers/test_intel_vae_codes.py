@@ -15,10 +15,8 @@ from untwine.reproduce.papers.intel_vae.exhibits import (
     by_level,
     class_names,
     distinctive_latents,
-    row_counts,
-    sizes,
-    widths,
 )
+from untwine.reproduce.papers.intel_vae.labels import row_counts, sizes, widths
 from untwine.reproduce.papers.intel_vae.measures import (
     active_latents,
     activity,
