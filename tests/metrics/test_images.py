@@ -529,8 +529,9 @@ def test_fid_is_zero_for_the_same_images_and_large_for_noise(pictures, monkeypat
     assert fid(images, images) == pytest.approx(0, abs=1e-3)
     assert fid(noise, images) > 100
     monkeypatch.setattr(pretrained, "_inception", lambda: pytest.fail("computed again"))
+    assert fid(noise, images) > 100  # the same samples are remembered, others are not
     with pytest.raises(pytest.fail.Exception, match="computed again"):
-        fid(noise, images)
+        fid(1 - noise, images)
     kept = pretrained.cached_features(
         images, pretrained.INCEPTION_WEIGHTS, lambda x: pytest.fail("again")
     )

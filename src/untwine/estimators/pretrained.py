@@ -63,7 +63,8 @@ MOBILENET_STAGES = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
-_remembered: dict[str, FeatureArray] = {}
+_remembered: dict[str, FeatureArray] = {}  # of real images
+_remembered_samples: dict[str, FeatureArray] = {}
 
 
 # Weights, inputs and stored features of either network
@@ -124,6 +125,17 @@ def cached_features(
             return compute_once()["features"]
 
     return remember(_remembered, name, make)
+
+
+def remembered_features(
+    images: ImageArray, weights: WeightsFile, compute: Callable[[ImageArray], FeatureArray]
+) -> FeatureArray:
+    """Return the features of samples; those of the last ones stay in memory.
+
+    Variants of a metric often ask for the same: from its prior and from N(0, I) a VAE draws alike.
+    """
+    name = array_digest(weights.sha256, images)
+    return remember(_remembered_samples, name, lambda: compute(images))
 
 
 # Inception

@@ -71,9 +71,11 @@ def fid(
         cached_features,
         inception_features,
         installed_weights,
+        remembered_features,
     )
 
     made, real = check_images(stretch_images(samples, images) if stretch else samples, images)
     installed_weights(INCEPTION_WEIGHTS)
     real_features = cached_features(real[:examples], INCEPTION_WEIGHTS, inception_features)
-    return frechet_distance(inception_features(made[:examples]), real_features)
+    made_features = remembered_features(made[:examples], INCEPTION_WEIGHTS, inception_features)
+    return frechet_distance(made_features, real_features)
