@@ -46,7 +46,7 @@ def sizes(
         axis.axhline(level, color="grey", linestyle="--", linewidth=1, label="majority class")
     _set_log_ticks(axis, numbers)
     axis.set_xlabel("labelled rows")
-    axis.set_ylabel(score.removesuffix(" at"))
+    axis.set_ylabel(score.removesuffix(" at").rpartition(".")[2])
     axis.legend(fontsize=8, frameon=False)
     yield Section(
         file_name("sizes", study, score),
@@ -68,7 +68,7 @@ def row_counts(table: Table, score: str) -> list[int]:
     return sorted(int(end) for end in ends if end.isdecimal())
 
 
-def _size_line(axis: Any, x: Sequence[int], rows: Table, name: str, **style: Any) -> None:
+def _size_line(axis: Any, x: Sequence[int], rows: Table, name: str) -> None:
     axis.errorbar(
         x,
         rows.mean(),
@@ -78,7 +78,6 @@ def _size_line(axis: Any, x: Sequence[int], rows: Table, name: str, **style: Any
         linewidth=1.3,
         elinewidth=0.6,
         label=name,
-        **style,
     )
 
 
