@@ -26,6 +26,19 @@ class Small(nn.Module):
         return nn.functional.avg_pool2d(x, 15).reshape(-1, 8)
 
 
+class ReadAgain(nn.Module):
+    """What a rectifier reads is read by others as well."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3)
+
+    def forward(self, x):
+        plain = self.conv(torch.relu(x))
+        normed = self.norm(self.conv(x))
+        return torch.cat([torch.relu(plain), plain, torch.relu(normed), normed], 1)
+
+
 def small_script():
     torch.manual_seed(0)
     network = Small()
@@ -47,6 +60,15 @@ def test_the_folded_network_computes_the_same():
         assert torch.allclose(in_threads(folded, images), expected, rtol=1e-5, atol=1e-6)
         assert in_threads(folded, images[:1]).shape == (1, 8)
         assert torch.get_num_threads() == 2
+
+
+def test_nothing_is_overwritten_that_is_read_again():
+    torch.manual_seed(0)
+    script, images = torch.jit.script(ReadAgain().eval()), torch.randn(2, 3, 5, 5)
+    before = images.clone()
+    with torch.inference_mode():
+        assert torch.allclose(FoldedNetwork(script)(images), script(images), atol=1e-6)
+    assert torch.equal(images, before)
 
 
 def test_distances_between_its_features_are_the_same():

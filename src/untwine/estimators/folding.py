@@ -82,11 +82,12 @@ class FoldedNetwork:
     def operation(self, node: Any) -> Step:
         """Any other operation, called as in the script."""
         names, target = [self.name(value) for value in node.inputs()], self.name(node.output())
-        function = (
-            _as_list
-            if node.kind() == "prim::ListConstruct"
-            else getattr(torch.ops.aten, node.kind().removeprefix("aten::"))
-        )
+        if node.kind() == "prim::ListConstruct":
+            function = _as_list
+        elif node.kind() == "aten::relu" and _only_reader(node):
+            function = torch.relu_
+        else:
+            function = getattr(torch.ops.aten, node.kind().removeprefix("aten::"))
 
         def step(values: Values) -> None:
             values[target] = function(
@@ -100,6 +101,16 @@ class FoldedNetwork:
         for step in self.steps:
             step(values)
         return values[self.output]
+
+
+def _only_reader(node: Any) -> bool:
+    """Whether this operation alone reads what a convolution made, so that it may overwrite it."""
+    value = node.inputsAt(0)
+    readers = [use.user for use in value.uses() if use.user.kind() not in CHECKS]
+    made_by = value.node().kind()
+    if made_by in UNCHANGED:
+        return len(readers) == 1 and _only_reader(value.node())
+    return len(readers) == 1 and made_by == "aten::conv2d"
 
 
 def _as_list(*items: Any) -> list[Any]:
