@@ -1,5 +1,6 @@
 """The table beside the paper's, on made-up runs."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
@@ -33,6 +34,14 @@ def test_columns_without_a_number_of_the_paper_say_whose_they_are():
     assert first == ("β-VAE", "beta-vae beta=16", "12.5", "15.0 ± 7.1", "0.600 ± 0.141")
     assert data[:3] == ("Data", "", "50.0")
     assert "over 2 seeds" in section.sentence
+
+
+def test_a_row_says_its_number_of_latents_where_the_study_has_several():
+    made_up, (name, spec) = evidence(), ("r", evidence().runs("s")["r"])
+    made_up.runs = lambda study: {name: spec, "wider": replace(spec, latent=2 * spec.latent)}
+    rows = {"β-VAE": {"runs": "beta-vae"}}
+    (section,) = table(made_up, study="s", columns={"SAP": "sap"}, rows=rows)
+    assert section.rows[0][1] == f"beta-vae beta=16 latent={spec.latent}"
 
 
 def test_digits_follow_the_size_of_a_number():

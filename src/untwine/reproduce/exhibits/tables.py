@@ -74,7 +74,11 @@ def _row(
         return (name, "", *(cell for pair in zip(paper, earlier, strict=True) for cell in pair))
     runs = evidence.select(study, row["runs"])
     ours = [mean_and_spread(value_of(runs, score)) if score else MISSING for score in scores]
-    model = _describe_model(evidence.runs(study)[str(runs["run"].iloc[0])])
+    specs = evidence.runs(study)
+    model = _describe_model(specs[str(runs["run"].iloc[0])])
+    latents = {specs[str(run)].latent for run in runs["run"]}
+    if len(latents) == 1 and latents != {spec.latent for spec in specs.values()}:
+        model += f" latent={latents.pop()}"  # one of the study's several numbers
     return (name, model, *(cell for pair in zip(paper, ours, strict=True) for cell in pair))
 
 
