@@ -11,6 +11,7 @@ from untwine.reproduce.claims import OURS, VERDICTS, assess_claim, claims_of
 from untwine.reproduce.items import items_of, paper_names, read_causes, read_paper
 from untwine.reproduce.overview import (
     all_verdicts,
+    counts_by_item,
     draw_matrix,
     matrix,
     replication_sentence,
@@ -96,6 +97,9 @@ def test_the_overview_counts_every_claim():
     for name in TRIALS:
         table = verdict_table(name, RESULTS)
         assert all(v.says in table for v in papers[name])
+        rows = counts_by_item(name, papers[name]).splitlines()[2:]
+        counts = [cell.strip() for row in rows for cell in row.split("|")[2:]]
+        assert sum(map(int, filter(None, counts))) == len(papers[name])
         facts = json.loads((RESULTS / f"{name}.json").read_text())
         assert {claim["verdict"] for claim in facts["claims"]} <= set(VERDICTS)
 

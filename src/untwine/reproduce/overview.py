@@ -17,9 +17,10 @@ from untwine.reproduce.claims import (
     UNTESTABLE,
     VERDICTS,
     Verdict,
+    read_claim,
     survives_holm,
 )
-from untwine.reproduce.items import paper_names, plan_study, read_causes, read_paper
+from untwine.reproduce.items import items_of, paper_names, plan_study, read_causes, read_paper
 from untwine.reproduce.trial import read_records, read_verdicts
 from untwine.tools.sealed import read_json
 
@@ -62,6 +63,7 @@ def verdict_table(name: str, results: Path) -> str:
     parts = [
         count_sentence(facts, verdicts),
         replication_sentence(name, results),
+        counts_by_item(name, verdicts),
         "\n".join(lines),
         _dagger_sentence(firm),
     ]
@@ -83,6 +85,27 @@ def count_sentence(facts: Mapping[str, Any], verdicts: Sequence[Verdict]) -> str
         plural = "s" if len(commits) > 1 else ""
         sentence += f" Settings, claims and lines are those of commit{plural} {', '.join(commits)}."
     return sentence
+
+
+def counts_by_item(name: str, verdicts: Sequence[Verdict]) -> str:
+    """Return how many claims of each table and figure have which verdict, in Markdown.
+
+    A claim that several of them show counts where it comes first.
+    """
+    left = {v.name: v.verdict for v in verdicts}
+    counts = {
+        f"`{item.name}`: {item.title}": Counter(
+            left.pop(claim) for body in item.claims if (claim := read_claim(body).name) in left
+        )
+        for item in items_of(read_paper(name))
+    }
+    occurring = [verdict for verdict in VERDICTS if any(row[verdict] for row in counts.values())]
+    lines = [f"| table or figure | {' | '.join(occurring)} |", "|---" * (len(occurring) + 1) + "|"]
+    for title, row in counts.items():
+        if row:
+            cells = (str(row[verdict] or "") for verdict in occurring)
+            lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def replication_sentence(name: str, results: Path) -> str:
