@@ -144,11 +144,12 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
     shared = [other for other in others if names & {run.hash for run in other.study.runs}]
     commits = [*(_commits(earlier.facts) if earlier else ()), started.get("commit", "")]
     commits += [commit for other in shared for commit in _commits(other.facts)]
+    first, *continued = dict.fromkeys(commits)
     facts = {
         "study": study,
         "scale": scale,
-        "commit": commits[0],
-        "continued": list(dict.fromkeys(commits[1:])),
+        "commit": first,
+        "continued": continued,
         "fingerprints": earlier.facts["fingerprints"] if earlier else fixed,
         "stand_ins": dict(evidence.prepared.stand_ins),
         "metrics": whole.study.metrics,
