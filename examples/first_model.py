@@ -4,8 +4,8 @@
 # Twenty minutes: train a VAE that gives every property of an image a latent of its own, look at what the latents do,
 # and score it. Every step is a line of Python; the last section has the commands that do the same.
 #
-# The data are sprites: white shapes on black, which differ in shape, size, orientation and position. Nobody tells the
-# model so.
+# The data are sprites: white shapes on black, which differ in shape, size, orientation and position. The model is not told
+# about these properties.
 
 # %%
 import sys
@@ -36,8 +36,8 @@ model
 untwine.plot.history(history)
 
 # %% [markdown]
-# Reconstructions are blurry where the code is silent. At this weight the model gives up the shape, and keeps position
-# and size.
+# Properties that the code does not hold are reconstructed blurred. At this weight the model gives up the shape, and keeps
+# position and size.
 
 # %%
 untwine.plot.reconstructions(model, data)
@@ -58,8 +58,8 @@ untwine.plot.codes(model, data, colour="position x")
 #
 # ## How good is it?
 #
-# Sprites know their true factors, so the code can be scored. A score means little alone: read it between those of noise,
-# of the rotated true factors and of the true factors themselves.
+# Sprites know their true factors, so the code can be scored. Compare each score with those of three reference codes: noise,
+# the rotated true factors and the true factors.
 
 # %%
 scores = untwine.evaluate(model, data, ["mig", "dci", "reconstruction"], n_examples=2000)
@@ -83,10 +83,12 @@ same.encode(data.take([0, 1, 2])).shape
 # ## The same from the command line
 #
 # ```
-# untwine train beta-tcvae sprites --set size=16 --set beta=3 --network mlp --set width=96 --latent 8 --steps 8000 --lr 1e-3
-# untwine evaluate beta-tcvae
-# untwine report beta-tcvae
-# untwine explore beta-tcvae
+# untwine train beta-tcvae sprites --name my-first --set size=16 --set beta=3 --network 'mlp(width=96)' --latent 8 --steps 8000 --lr 1e-3
+# untwine evaluate my-first
+# untwine report my-first
+# untwine explore my-first
 # ```
+#
+# Commands take your name for a run, or any part of its directory's name that only one run has.
 #
 # Next: [your own photos](photos.md), or [a study](study.md) that finds out which weight is best.

@@ -5,8 +5,8 @@
 # direction: w = z / ‖z‖, a point on a sphere.
 #
 # A VAE has [six slots](../explanation/slots.md). A function from the code z to what the decoder sees, w, is a *mapping*.
-# `untwine.slots` says what each slot receives and returns; a mapping receives z (B, D) and returns w with a dictionary of
-# tensors for terms of its own, here none.
+# `untwine.slots` says what each slot receives and returns; a mapping receives z (B, D) and returns w and a dictionary of
+# tensors for its own loss terms, empty here.
 
 # %%
 import sys

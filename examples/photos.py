@@ -83,7 +83,7 @@ untwine.outliers(model, photos).iloc[:5, :3]
 # ## The same from the command line
 #
 # ```
-# untwine train vae ./photos --set folder.size=32 --latent 16 --steps 1500 --batch 32 --lr 1e-3 --validation 0.1 --patience 15
+# untwine train vae ./photos --set size=32 --set width=16 --set hidden=64 --latent 16 --steps 1500 --batch 32 --lr 1e-3 --validation 0.1 --patience 15
 # untwine encode vae-photos ./photos --out codes.csv
 # untwine outliers vae-photos
 # ```

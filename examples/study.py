@@ -34,8 +34,8 @@ study = untwine.study.read("weights.yaml")
 study
 
 # %% [markdown]
-# With `pixels=4096` a weight counts as on the 64-pixel images of the papers, although these have 16
-# ([which weight](../how-to/which-model.md#which-weight)).
+# With `pixels=4096` a weight has the same effect as on the papers' 64-pixel images, although our images have 16 pixels a
+# side ([which weight](../how-to/which-model.md#which-weight)).
 #
 # The file is checked as a whole before anything is trained. `untwine study plan weights.yaml` estimates time and disk
 # space, and says which differences so many seeds can show.
@@ -73,8 +73,8 @@ untwine.plot.by_value("studies/weights", "reconstruction.squared_error")
 untwine.plot.trade_off("studies/weights", "reconstruction.squared_error", ["mig"])
 
 # %% [markdown]
-# The error rises with β, clearly. MIG does not tell: its deviations are larger than its differences, so four seeds of a
-# short training do not answer the question.
+# The error rises with β, clearly. MIG gives no answer: its standard deviations over seeds exceed the differences between
+# weights. Four seeds of a short training are too few.
 #
 # Before you believe a difference, ask whether it is larger than chance. The report compares settings seed by seed, with
 # intervals that are corrected for the number of comparisons, and begins with what was learned and what was not.

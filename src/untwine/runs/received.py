@@ -43,8 +43,8 @@ def load_data(
     if named and not trust:
         raise RunError(
             f"{run} is not marked as yours, so the files that it names are not opened: "
-            f"{', '.join(named)}; write `untwine trust {run}` if the run is yours, --data PLACE to "
-            "say where its data is, or --trust to open them once"
+            f"{', '.join(named)}; write `untwine trust {run}` if it is yours, or name its data "
+            "with --data PLACE or as the argument DATA, whichever the command takes"
         )
     if named and choice.params.get("digest") == "":
         raise RunError(
