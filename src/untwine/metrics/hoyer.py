@@ -34,9 +34,9 @@ def hoyer(
 
     Hoyer(z) = (√D − |ẑ|₁ / |ẑ|₂) / (√D − 1),   ẑ_d = z_d / std_d,   score = mean over rows
 
-    1 for rows with one non-zero latent, 0 for rows of equal sizes. Codes of a standard normal
-    prior reach 0.22 to 0.27, so the second value is the excess over the exact expectation
-    of N(0, I_D): what the codes are sparser than that.
+    1 for rows with one non-zero latent, 0 for rows of equal sizes. Codes of a standard normal prior
+    reach 0.27 with 10 latents, 0.22 with 100, and more with fewer. So the second value is the
+    excess over the exact expectation of N(0, I_D): how much sparser the codes are than that.
 
     `sampled_codes` (N, D) are drawn from the posterior; `hoyer[means]` takes `codes`, the posterior
     means, instead. The two differ where a latent is not used: its samples follow the prior, which

@@ -35,8 +35,7 @@ def log_likelihood(
     used. The mean over examples is followed by its standard error, by itself in bits per dimension
     (for examples of `dimensions` numbers), and by the mean effective number of draws,
     (Σ w)² / Σ w²: near 1 means that one draw carries the estimate, and below 10 tables mark the
-    score as unreliable. A weight may be 0 (minus infinity) where another of the same example is
-    not.
+    score as unreliable. A log-weight may be −∞ if the example has another finite one.
 
     Blind spots: for any number of draws it is a lower bound in expectation, and the looser the
     further the posterior is from the truth: it grows with `draws`, so models compare only at one

@@ -43,7 +43,7 @@ def write_study_report(
     """Write `report/index.html` and `report/figures/` into a study's directory.
 
     Args:
-        folder: the study.
+        study: the study, or its directory.
         published: published results, drawn behind ours where model and score match.
         quiet: hide progress output.
 

@@ -248,7 +248,8 @@ def open_run(path: str | Path, *, data: Any = None, trust: bool = False) -> Trai
 def load(place: str | Path) -> VAE:
     """A trained model: a folder written by `VAE.save`, a finished run, or a model on the Hub.
 
-    It opens that folder and nothing else: no data is needed. `hf://ORG/NAME` or
+    It opens that folder and nothing else: no data is needed, except for some runs of version 0.1.
+    `hf://ORG/NAME` or
     `hf://ORG/NAME@REVISION` downloads the two files of a model from the Hugging Face Hub.
 
     >>> import tempfile, untwine

@@ -42,9 +42,10 @@ def codes(
     Its columns: `example` (the name of its file, or its number), the code `z0`, `z1`, ..., the
     deviations of the posterior `sd0`, `sd1`, ... where it is Gaussian, `kl` and `log_likelihood` in
     nats, `error` (mean squared error of the reconstruction), and the level of each factor.
-    Models whose examples share latents have no `kl` and no `log_likelihood`. Levels that have names
-    are named; factors with names or without an order are categorical columns. A factor that is
-    called like another column, such as `error`, becomes `factor error`.
+    Models whose examples share latents have no `kl` and no `log_likelihood`, and models whose
+    samples have no density (`vsc`, `gm-vae`, `tgm-vae`) have no `log_likelihood`. Levels that have
+    names are named; factors with names or without an order are categorical columns. A factor that
+    is called like another column, such as `error`, becomes `factor error`.
 
     Args:
         model: a trained model.
@@ -95,8 +96,8 @@ def outliers(
     table = codes(model, data, draws=max(1, draws), seed=seed, quiet=quiet)
     if "log_likelihood" not in table:
         raise IncompatibleError(
-            "the examples of a batch share latents of this model, so they have no likelihoods of "
-            "their own; use another model to find outliers"
+            "this model gives single examples no log-likelihood, because they share latents or its "
+            "samples have no density; use another model to find outliers"
         )
     return table.sort_values("log_likelihood", kind="stable").reset_index(drop=True)
 
