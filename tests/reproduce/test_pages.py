@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from untwine.errors import DataError
 from untwine.reproduce.claims import OURS, VERDICTS, assess_claim, claims_of
-from untwine.reproduce.items import items_of, paper_names, read_causes, read_paper
+from untwine.reproduce.items import (
+    PreparedItem,
+    find_item,
+    items_of,
+    paper_names,
+    read_causes,
+    read_paper,
+)
 from untwine.reproduce.overview import (
     all_verdicts,
     counts_by_item,
@@ -17,7 +25,12 @@ from untwine.reproduce.overview import (
     replication_sentence,
     verdict_table,
 )
-from untwine.reproduce.trial import check_unchanged, read_records, recorded_evidence
+from untwine.reproduce.trial import (
+    check_unchanged,
+    read_records,
+    recorded_evidence,
+    without_recorded,
+)
 from untwine.tools import pages
 
 DOCS = Path(__file__).parents[2] / "docs" / "reproductions"
@@ -87,6 +100,16 @@ def test_committed_verdicts_on_our_runs_follow_from_the_committed_tables(name):
         assert (found and found.verdict) == (stored and stored.verdict), claim.name
     for record in records.values():
         assert min(record.facts["seeds"]) >= 100 and record.facts["commit"]
+
+
+def test_tables_of_real_data_are_not_continued_with_stand_ins():
+    item = find_item("intel-vae/table2")
+    with pytest.raises(DataError, match=r"are of mnist-01, whose files are missing .*--data"):
+        without_recorded(
+            PreparedItem(item, "laptop", {}, {"mnist-01": "mnist-01(of=digits)"}), RESULTS
+        )
+    plain = PreparedItem(item, "laptop", {}, {"cars3d": "sprites"})  # no table is of these
+    assert without_recorded(plain, RESULTS) == plain
 
 
 def test_the_overview_counts_every_claim():

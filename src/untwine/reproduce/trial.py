@@ -98,8 +98,18 @@ def _prepared(item: Item, scale: str, out: Path) -> PreparedItem:
 
 
 def without_recorded(prepared: PreparedItem, folder: Path) -> PreparedItem:
-    """Return an item's studies without the runs whose scores are in the tables in `folder`."""
+    """Return an item's studies without the runs whose scores are in the tables in `folder`.
+
+    Refuses stand-ins for data that the tables are of: their runs would not join the tables.
+    """
     records = read_records(prepared.item.paper, prepared.scale, folder)
+    for real in prepared.stand_ins:
+        name = real.partition("(")[0]
+        if any(name in _names_of_real_data(record) for record in records.values()):
+            raise DataError(
+                f"the tables in {folder} are of {name}, whose files are missing here; name their "
+                "directory with --data"
+            )
     hashes = {run.hash for record in records.values() for run in record.study.runs}
 
     def left(whole: StudyFolder) -> StudyFolder:
@@ -108,6 +118,12 @@ def without_recorded(prepared: PreparedItem, folder: Path) -> PreparedItem:
 
     folders = {name: left(whole) for name, whole in prepared.folders.items()}
     return replace(prepared, folders=folders)
+
+
+def _names_of_real_data(record: Record) -> set[str]:
+    """Return the datasets of a table that nothing stood in for."""
+    replaced = {real.partition("(")[0] for real in record.facts["stand_ins"]}
+    return {run.data.name for run in record.study.runs} - replaced
 
 
 def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
