@@ -308,6 +308,9 @@ def test_columns_of_a_study_are_aligned_chosen_sorted_and_saved(visit, study_pag
     rows = list(csv.DictReader(io.StringIO(download.value.path().read_text("utf-8"))))
     assert len(rows) == 4 and float(rows[0]["mig"]) == pytest.approx(0.19)
     assert rows[0]["directory"] and "elbo.standard_error" in rows[0]
+    with page.expect_download() as download:
+        page.evaluate("parts.saveCsv('cells.csv', [['=1+1', -2, 'b, c', null], ['-x', 0]])")
+    assert download.value.path().read_text("utf-8") == "'=1+1,-2,\"b, c\",\n'-x,0\n"
     table.get_by_role("link").first.click()
     expect(page.locator("nav a[aria-current]")).to_have_text("Latents")
 

@@ -41,7 +41,7 @@ def write_page(prepared: PreparedItem, *, quiet: bool = True) -> Page:
     """Write the page of an item whose studies have been run.
 
     index.html    the page, self-contained
-    figures/      the figures as SVG and PNG
+    figures/      the figures as SVG, PNG and PDF
     results.md    the page as Markdown
     results.json  the verdicts, which the index shows
 

@@ -369,6 +369,15 @@ const parts = (() => {
   /** What to do where there is nothing to show: a sentence, and a command to run. */
   const empty = (sentence, text = "") => el("div", { class: "card empty" }, el("p", {}, sentence), text ? command(text) : null);
 
+  /** Rows of cells as a file that the browser saves. No text is read as a formula by a spreadsheet. */
+  function saveCsv(name, rows) {
+    const cell = (value) => {
+      const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");
+      return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    };
+    save(name, `${rows.map((row) => row.map(cell).join(",")).join("\n")}\n`, "text/csv");
+  }
+
   /** A file that the browser saves. */
   function save(name, content, type) {
     const link = el("a", { href: URL.createObjectURL(new Blob([content], { type })), download: name });
@@ -405,5 +414,5 @@ const parts = (() => {
     el("h2", {}, title), sentence ? el("p", { class: "soft" }, sentence) : null, ...children);
 
   return { el, percent, short, minus, name, plural, plain, levels, levelName, about, latentLabel, image, canvas, tile, film, newest, later, picker, select, starts,
-    traversals, strip, screen, hand, reel, slider, section, missing, exampleName, isTouch, click, duration, check, command, empty, save, polling, FRAMES, COPY_FRAMES, MIN_SHARE };
+    traversals, strip, screen, hand, reel, slider, section, missing, exampleName, isTouch, click, duration, check, command, empty, save, saveCsv, polling, FRAMES, COPY_FRAMES, MIN_SHARE };
 })();

@@ -170,17 +170,10 @@ untwine.views.space = {
 
     /** The selected rows as a file. */
     function save(picked) {
-      const cell = (value) => {
-        const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value); // no formulas
-        return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-      };
       const named = space.names.length > 0;
       const head = ["row", ...(named ? ["example"] : []), ...space.colourings.map((each) => each.name), space.across, space.up];
       const lines = picked.map((k) => [space.index[k], ...(named ? [space.names[k]] : []), ...space.colourings.map((each) => levelName(each.name, each.levels[k])), space.x[k], space.y[k]]);
-      const file = new Blob([[head, ...lines].map((line) => line.map(cell).join(",")).join("\n"), "\n"], { type: "text/csv" });
-      const link = el("a", { href: URL.createObjectURL(file), download: `${run}-selection.csv` });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+      parts.saveCsv(`${run}-selection.csv`, [head, ...lines]);
     }
 
     // ---- finding ----

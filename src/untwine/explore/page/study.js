@@ -98,10 +98,8 @@ untwine.views.study = {
 
     /** The rows that are shown, with all columns and all digits. */
     function csv() {
-      const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
-      const line = (cells) => cells.map((value) => quoted(value === null || value === undefined ? "" : String(value))).join(",");
-      const lines = rows().map(({ row, run }) => line([...row, run]));
-      parts.save(`${study.title.replace(/[^\w-]+/g, "-")}.csv`, `${[line([...columns.map((column) => column.name), "directory"]), ...lines].join("\n")}\n`, "text/csv");
+      const head = [...columns.map((column) => column.name), "directory"];
+      parts.saveCsv(`${study.title.replace(/[^\w-]+/g, "-")}.csv`, [head, ...rows().map(({ row, run }) => [...row, run])]);
     }
 
     const search = el("input", { type: "search", value: text, placeholder: "words", oninput: () => { text = search.value; again(); } });
