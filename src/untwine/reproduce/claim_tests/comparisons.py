@@ -42,7 +42,7 @@ def higher(
     with its nearest end; one that is worse is left out.
     """
     ours, theirs = (evidence.select(study, runs, data) for runs in (of, than))
-    what = f"{'difference' if sign > 0 else 'decrease'} in {score_label(score)}"
+    what = f"{'difference' if sign > 0 else 'decrease'} in {score_label(score, ours)}"
     what += f" at the same {at}" if at else ""
     what += f", less {by:g}" if by else ""
     if at:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -66,13 +66,16 @@ def seeds_text(needed: int | None) -> str:
     )
 
 
-def score_label(score: Score) -> str:
-    """Return the name of a score for use in a sentence.
+def score_label(score: Score, rows: Container[str] = ()) -> str:
+    """Return the name of a score for use in a sentence; of several, those that the rows have.
 
     >>> score_label("mig"), score_label(["mig"]), score_label(["mig", "sap"])
     ('mig', 'mig', 'the mean of these scores')
+    >>> score_label(["mig", "sap"], {"sap": 0.1})
+    'sap'
     """
     names = [score] if isinstance(score, str) else score
+    names = [name for name in names if name.rpartition(" * ")[2] in rows] or names
     return names[0] if len(names) == 1 else "the mean of these scores"
 
 
