@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pandas as pd
 
 from untwine.reproduce.evidence import Evidence
+from untwine.reproduce.trial import own_scores
 
 PAIR = "mixed(first={}, second={})"
 
@@ -31,3 +32,19 @@ def test_data_of_several_studies_are_named_once():
     tables = {"first": ["circle", "star"], "again": ["star", "clusters"]}
     evidence.table = lambda study: pd.DataFrame({"data": tables[study]})
     assert evidence.heading("first", "again") == "circle; star; clusters"
+
+
+def test_scores_of_other_studies_of_the_same_runs_are_left_out():
+    nan = float("nan")
+    scores = {
+        "fid[stretch]": [50.0, nan],
+        "frechet.distance": [9.5, 8.5],
+        "levels.class": [0.1, 0.2],
+    }
+    table = pd.DataFrame({"model": "vae", "run": ["a", "b"], **scores})
+    own = own_scores(["fid[stretch]"], table)
+    assert list(own) == ["model", "run", "fid[stretch]", "levels.class"] and list(own["run"]) == [
+        "a"
+    ]
+    assert list(own_scores(["frechet", "fid[stretch]"], table)["run"]) == ["a", "b"]
+    assert own_scores(["mig"], table).empty

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from untwine.data.incoming.tables import parse_csv
-from untwine.errors import DamagedFile, DataError
+from untwine.errors import DamagedFile, DataError, UntwineError
+from untwine.registry import metrics
 from untwine.reproduce.claims import (
     OURS,
     PAPER_SCALE,
@@ -28,7 +29,8 @@ from untwine.runs.directory import SPEC
 from untwine.spec import Run
 from untwine.study.file import Study
 from untwine.study.folder import MAX_STUDY_BYTES, StudyFolder, open_folder, read_study_file
-from untwine.study.statistics import DESCRIPTION, Table
+from untwine.study.job import read_metric
+from untwine.study.statistics import DESCRIPTION, Table, score_columns
 from untwine.tools.files import sha256, write_bytes
 from untwine.tools.sealed import read_checked, read_json, write_json
 
@@ -145,7 +147,8 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
         earlier = None
     others = [record for record in records.values() if _scored_alike(record, whole.study)]
     known = [earlier, *others] if earlier else others
-    table, scored = _join_tables(whole.study, evidence.table(study), known)
+    table = own_scores(whole.study.metrics, evidence.table(study))
+    table, scored = _join_tables(whole.study, table, known)
     groups: dict[str, list[Run]] = {}
     for run in whole.study.runs:
         groups.setdefault(replace(run, seed=0).hash, []).append(run)
@@ -177,6 +180,28 @@ def write_record(evidence: Evidence, study: str, folder: Path) -> list[Run]:
     }
     write_json(folder / f"{stem}.json", facts)
     return left
+
+
+def own_scores(asked: Sequence[str], table: Table) -> Table:
+    """Return a table without scores that other studies asked of the same runs.
+
+    Runs of which the study's own scores are not there yet are left out.
+    """
+    labels = {metrics.label(read_metric(name)) for name in asked}
+    of = {name: name.partition(".")[0] for name in score_columns(table)}
+    own = [name for name, label in of.items() if label in labels]
+    foreign = [name for name, label in of.items() if label not in labels and _is_metric(label)]
+    if labels:
+        table = table[table[own].notna().any(axis=1)]
+    return table.drop(columns=foreign)
+
+
+def _is_metric(label: str) -> bool:
+    try:
+        metrics.parse(label)
+    except UntwineError:
+        return False  # a measure of the paper
+    return True
 
 
 def _scored_alike(record: Record, study: Study) -> bool:
